@@ -113,7 +113,7 @@ package final class AdministrationService: Sendable {
             $0.isServing = true
             $0.startedNanoseconds = max(now, 1)
         }
-        statistics.startStatistics()
+        statistics.start()
         let name = state.node(number: thisNode)?.otpNode ?? ""
         cluster.logEvent(.info, .node, "Node \(name) has started to serve.")
         if let flaw = health.memoryFlaw { cluster.logEvent(.warning, .settings, flaw) }
@@ -144,7 +144,7 @@ package final class AdministrationService: Sendable {
             }
             orchestrator.executor.spawn { answer(await orchestrator.answer(request).encoded) }
         }
-        statistics.handleStatistics()
+        statistics.handleCalls()
         statistics.handleHistories()
         statistics.handleEvents()
         certificates.handleCertificates()
@@ -152,7 +152,7 @@ package final class AdministrationService: Sendable {
         designDocuments.handleViewCompaction()
         documents.handleDocuments()
         if let answer = cluster.settings.answerChanges { cluster.streams.serve(.feeds, answer) }
-        epochs.handleEpochs()
+        epochs.handleCalls()
         member.connect()
         orchestrator.start()
     }

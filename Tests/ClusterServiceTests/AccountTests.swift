@@ -30,24 +30,24 @@ import Vocabulary
         _ = await service.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(users(plane) == ["A": ["admin"]])
         let roles = ("roles", "data_reader[b],views_admin[*]")
-        _ = await service.users.putUser("u", form(roles, ("password", "secret")), by: "A")
+        _ = await service.users.put("u", form(roles, ("password", "secret")), by: "A")
         #expect(users(plane) == ["A": ["admin"], "u": ["data_reader[b]", "views_admin[*]"]])
         let before = plane.record.withLock { $0.users["u"] }
-        _ = await service.users.putUser("u", form(("roles", "data_reader[b]")), by: "A")
+        _ = await service.users.put("u", form(("roles", "data_reader[b]")), by: "A")
         #expect(users(plane)["u"] == ["data_reader[b]"])
         #expect(plane.record.withLock { $0.users["u"] } == before)
-        _ = await service.users.putUser(
+        _ = await service.users.put(
             "u",
             form(("roles", "data_reader[b]"), ("password", "secret2")),
             by: "A"
         )
         #expect(plane.record.withLock { $0.users["u"] } != before)
-        _ = await service.buckets.deleteBucket("b")
+        _ = await service.buckets.delete("b")
         #expect(users(plane)["u"] == [])
-        _ = await service.users.deleteUser("u", by: "A")
+        _ = await service.users.delete("u", by: "A")
         #expect(users(plane) == ["A": ["admin"]])
         service.stop()
     }
@@ -57,7 +57,7 @@ import Vocabulary
         _ = await first.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await first.users.putUser(
+        _ = await first.users.put(
             "u",
             form(("roles", "ro_admin"), ("password", "secret")),
             by: "A"
@@ -76,12 +76,12 @@ import Vocabulary
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("saslPassword", "its own"))
-        _ = await service.buckets.createBucket(bucket)
+        _ = await service.buckets.create(bucket)
         let keys = try #require(service.state.bucket(named: "b")?.settings.password)
         #expect(!keys.isEmpty && !String(decoding: keys, as: UTF8.self).contains("its own"))
         #expect(service.users.login("b", "its own") == .bucket("b"))
         #expect(service.users.login("b", "") == nil)
-        _ = await service.buckets.changeBucket("b", form(("saslPassword", "")))
+        _ = await service.buckets.change("b", form(("saslPassword", "")))
         #expect(service.users.login("b", "its own") == nil)
         #expect(service.users.login("b", "") == nil)
         service.stop()

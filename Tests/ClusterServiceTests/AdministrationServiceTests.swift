@@ -50,7 +50,7 @@ import Vocabulary
 
     @Test func restartedNodeKeepsIdentityAndSettings() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         _ = await first.settings.change(form(("clusterName", "Home"), ("memoryQuota", "512")))
         let state = first.state
         first.stop()
@@ -77,7 +77,7 @@ import Vocabulary
 
     @Test func changedPortAfterRestartIsPublishedUnderNewRevision() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         let before = try #require(first.state.bucket(named: "b")).rev
         let uuid = first.state.nodes.first?.uuid
         first.stop()
@@ -100,7 +100,7 @@ import Vocabulary
                 seen.withLock { $0 = service?.health.readinessObstacles }
             }
         }
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(seen.withLock { $0 } == [])
         #expect(service.health.readinessObstacles.isEmpty)
         // The data plane has lost the bucket of an entry that was carried out before.
@@ -126,7 +126,7 @@ import Vocabulary
                 seen.withLock { $0.append("\(call): \(creations) on disk") }
             }
         }
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         let rev = try #require(service.state.bucket(named: "b")).rev
         #expect(
             seen.withLock { $0 } == ["open b: 1 on disk", "publish b 1.\(rev): 1 on disk"]
@@ -149,7 +149,7 @@ import Vocabulary
         #expect(plane.calls.isEmpty)
         #expect(service.health.alerts.contains { $0.message.contains("takes no part") })
         try service.cluster.controlStore.limit(pages: 0)
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(service.state.buckets.count == 1)
         #expect(!service.health.alerts.contains { $0.message.contains("takes no part") })
     }
@@ -164,7 +164,7 @@ import Vocabulary
 
     @Test func bucketThatFailsToOpenAtStartIsReopened() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         first.stop()
         let plane = RecordingPlane()
         plane.record.withLock { $0.refused = ["b"] }
@@ -180,7 +180,7 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         plane.record.withLock { $0.refused = ["b"] }
-        let outcome = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        let outcome = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         guard case .failed(let text) = outcome else {
             Issue.record("\(outcome)")
             return
@@ -193,13 +193,13 @@ import Vocabulary
     @Test func bucketIsCreatedChangedFlushedAndDeleted() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         plane.record.withLock { $0.calls = [] }
-        guard case .flushDisabled = await service.buckets.flushBucket("b") else {
+        guard case .flushDisabled = await service.buckets.flush("b") else {
             Issue.record("flushed")
             return
         }
-        _ = await service.buckets.changeBucket(
+        _ = await service.buckets.change(
             "b",
             form(("flushEnabled", "1"), ("replicaNumber", "2"))
         )
@@ -207,13 +207,13 @@ import Vocabulary
         #expect(bucket.settings.flushEnabled)
         #expect(bucket.placements[7].chain == [service.thisNode])
         #expect(bucket.replicaColumns == 2)
-        guard case .done = await service.buckets.flushBucket("b") else {
+        guard case .done = await service.buckets.flush("b") else {
             Issue.record("not flushed")
             return
         }
-        _ = await service.buckets.changeBucket("b", form(("flushEnabled", "1")))
-        _ = await service.buckets.deleteBucket("b")
-        guard case .unknown = await service.buckets.deleteBucket("b") else {
+        _ = await service.buckets.change("b", form(("flushEnabled", "1")))
+        _ = await service.buckets.delete("b")
+        guard case .unknown = await service.buckets.delete("b") else {
             Issue.record("deleted twice")
             return
         }
@@ -228,9 +228,9 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await service.buckets.createBucket(bucket)
+        _ = await service.buckets.create(bucket)
         plane.record.withLock { $0.refused = ["b"] }
-        guard case .done = await service.buckets.flushBucket("b") else {
+        guard case .done = await service.buckets.flush("b") else {
             Issue.record("not flushed")
             return
         }
@@ -243,12 +243,12 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await service.buckets.createBucket(bucket)
+        _ = await service.buckets.create(bucket)
         plane.carriedThrough.withLock { $0 = 0 }
         let over = Guarded(0)
         let flush: @Sendable () async -> BucketOutcome = {
             defer { over.withLock { $0 += 1 } }
-            return await service.buckets.flushBucket("b")
+            return await service.buckets.flush("b")
         }
         async let first = flush()
         for _ in 0..<500 where service.state.bucket(named: "b")?.flush == nil {
@@ -287,7 +287,7 @@ import Vocabulary
     @Test func flushInterruptedByStopOfLoneNodeEndsAfterRestart() async throws {
         let first = try await provisioned(RecordingPlane())
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await first.buckets.createBucket(bucket)
+        _ = await first.buckets.create(bucket)
         let held = RecordingPlane()
         held.carriedThrough.withLock { $0 = 0 }
         first.stop()
@@ -318,7 +318,7 @@ import Vocabulary
         let outcomes = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<8 {
                 group.addTask {
-                    if case .done = await service.buckets.createBucket(form) { true } else { false }
+                    if case .done = await service.buckets.create(form) { true } else { false }
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }
@@ -352,7 +352,7 @@ import Vocabulary
         let service = try await provisioned(RecordingPlane())
         let start = service.cluster.changes
         async let heard = service.cluster.waitForChange(after: start, nanoseconds: 1 << 60)
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(await heard == start + 1)
         // A late watcher does not wait.
         #expect(
@@ -378,7 +378,7 @@ import Vocabulary
         let start = service.cluster.changes
         async let heard = service.cluster.waitForChange(after: start, nanoseconds: 1 << 60)
         while world.lanes.timerCount(nanoseconds: 1 << 60) == 0 { await Task.yield() }
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(await heard == start + 1)
         #expect(world.lanes.timerCount(nanoseconds: 1 << 60) == 0)
     }
@@ -387,7 +387,7 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         #expect(service.statistics.nodeStatus == .healthy)
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(service.statistics.nodeStatus == .healthy)
         plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
         #expect(service.statistics.nodeStatus == .warmup)

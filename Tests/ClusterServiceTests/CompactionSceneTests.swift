@@ -16,7 +16,7 @@ import Vocabulary
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one]])
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].compaction.compactBucket("b") else {
+        guard case .done = await scene[3].compaction.compact("b") else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -24,13 +24,13 @@ import Vocabulary
             member.plane?.calls.contains("compact b") ?? false
         }
         #expect(begun[0...1] == [true, true])
-        guard case .unknown = await scene[1].compaction.compactBucket("none") else {
+        guard case .unknown = await scene[1].compaction.compact("none") else {
             Issue.record("a bucket that does not exist was compacted")
             return
         }
         #expect(scene.members[2].plane?.calls.contains("compact b") == false)
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.compactBucket("b") else {
+        guard case .failed(let text) = await scene[3].compaction.compact("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -39,7 +39,7 @@ import Vocabulary
         let warnings = scene[3].cluster.events.all().filter { $0.severity == .warning }.map(\.text)
         #expect(warnings.contains { $0.contains("\(scene.name(2)) did not answer") })
         scene.members[0].stop()
-        guard case .failed(let text) = await scene[3].compaction.compactBucket("b") else {
+        guard case .failed(let text) = await scene[3].compaction.compact("b") else {
             Issue.record("a stopped node has begun")
             return
         }
@@ -67,12 +67,12 @@ import Vocabulary
         for number in 1...3 {
             #expect(
                 await eventually {
-                    scene[number].designDocuments.designDocument("d5", ofBucket: "b") != nil
+                    scene[number].designDocuments.document("d5", ofBucket: "b") != nil
                 }
             )
         }
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.compactBucketAndViews("b") else {
+        guard case .failed(let text) = await scene[3].compaction.compactAll("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -104,9 +104,9 @@ import Vocabulary
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
         _ = try await scene[3].designDocuments.putDesignDocument("x", body: body, inBucket: "b")
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].compaction.cancelCompaction("b"),
-            case .done = await scene[3].compaction.cancelCompactionOfBucketAndViews("b"),
-            case .unknown = await scene[3].compaction.cancelCompaction("none")
+        guard case .done = await scene[3].compaction.cancel("b"),
+            case .done = await scene[3].compaction.cancelAll("b"),
+            case .unknown = await scene[3].compaction.cancel("none")
         else {
             Issue.record("not all nodes have ended")
             return
@@ -122,7 +122,7 @@ import Vocabulary
         scene.members[1].plane?.compactions.withLock { $0 = [:] }
         #expect(await eventually { scene[3].compaction.compactions(ofBucket: "b") == [works[0]] })
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.cancelCompaction("b") else {
+        guard case .failed(let text) = await scene[3].compaction.cancel("b") else {
             Issue.record("node 2 has ended its compaction although it is stopped")
             return
         }
@@ -138,14 +138,14 @@ import Vocabulary
         for number in [1, 2] {
             let plane = scene.members[number - 1].plane
             plane?.refusesCompaction.withLock { $0 = true }
-            guard case .failed(let text) = await scene[1].compaction.compactBucket("b") else {
+            guard case .failed(let text) = await scene[1].compaction.compact("b") else {
                 Issue.record("a node that refuses has begun")
                 return
             }
             #expect(text.contains("Not all nodes have begun compaction: \(scene.name(number)) "))
             plane?.refusesCompaction.withLock { $0 = false }
         }
-        guard case .done = await scene[1].compaction.compactBucket("b") else {
+        guard case .done = await scene[1].compaction.compact("b") else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -159,7 +159,7 @@ import Vocabulary
         try await scene.createBucket([[one, two], [two, one]])
         #expect(await eventually { scene[3].state.featureLevel == .current })
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].compaction.purgeBucket("b") else {
+        guard case .done = await scene[3].compaction.purge("b") else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -167,14 +167,14 @@ import Vocabulary
             member.plane?.calls.contains("purge b") ?? false
         }
         #expect(begun == [true, true, false])
-        guard case .unknown = await scene[1].compaction.purgeBucket("none") else {
+        guard case .unknown = await scene[1].compaction.purge("none") else {
             Issue.record("a bucket that does not exist was purged")
             return
         }
         let plane = try #require(scene.members[0].plane)
         plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
         for asked in [1, 3] {
-            guard case .failed(let text) = await scene[asked].compaction.purgeBucket("b") else {
+            guard case .failed(let text) = await scene[asked].compaction.purge("b") else {
                 Issue.record("node 1 has begun although it is loading the bucket")
                 return
             }
@@ -182,7 +182,7 @@ import Vocabulary
         }
         plane.record.withLock { $0.status["b"] = .ready }
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.purgeBucket("b") else {
+        guard case .failed(let text) = await scene[3].compaction.purge("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -220,7 +220,7 @@ import Vocabulary
         for number in 1...3 {
             #expect(
                 await eventually {
-                    scene[number].designDocuments.designDocument("empty", ofBucket: "b") != nil
+                    scene[number].designDocuments.document("empty", ofBucket: "b") != nil
                 }
             )
         }
@@ -260,14 +260,14 @@ import Vocabulary
         }
         // Compaction of the bucket includes its views. A node without indexes does not fail it.
         scene.members[1].views.withLock { $0.hasIndexes = false }
-        guard case .done = await scene[3].compaction.compactBucketAndViews("b") else {
+        guard case .done = await scene[3].compaction.compactAll("b") else {
             Issue.record("not all nodes have begun")
             return
         }
         #expect(scene.members[0].plane?.calls.contains("compact b") == true)
         #expect(scene.members[0].views.withLock { $0.orders.count } == 4)
         // Compaction of the documents alone does not.
-        guard case .done = await scene[3].compaction.compactBucket("b") else {
+        guard case .done = await scene[3].compaction.compact("b") else {
             Issue.record("not all nodes have begun")
             return
         }

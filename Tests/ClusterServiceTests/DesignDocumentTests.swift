@@ -21,7 +21,7 @@ import Vocabulary
         let credentials = [("port", "SAME"), ("username", "A"), ("password", "password")]
         _ = await service.settings.initialise(FormParameters(credentials.map { ($0.0, $0.1) }))
         let bucket = [("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1")]
-        _ = await service.buckets.createBucket(FormParameters(bucket.map { ($0.0, $0.1) }))
+        _ = await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
         return service
     }
 
@@ -74,11 +74,11 @@ import Vocabulary
         #expect(service.cluster.uuid(ofBucket: "c", withDesignDocument: "x") == nil)
         #expect(service.cluster.mapRevision(ofBucket: "b") == nil, "it has a UUID")
         // A bucket of the same name has another UUID and another map.
-        _ = await service.buckets.deleteBucket("b")
+        _ = await service.buckets.delete("b")
         #expect(service.cluster.mapRevision(ofBucket: uuid) == nil)
         #expect(service.cluster.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
         let bucket = [("name", "b"), ("ramQuotaMB", "100")]
-        _ = await service.buckets.createBucket(FormParameters(bucket.map { ($0.0, $0.1) }))
+        _ = await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
         let next = try #require(service.state.bucket(named: "b")?.settings.uuid)
         let second = try #require(service.cluster.mapRevision(ofBucket: next))
         #expect(next != uuid && second == revision("b") && second != first)
@@ -88,8 +88,8 @@ import Vocabulary
 
     @Test func documentIsCreatedChangedPublishedAndDeleted() async throws {
         let service = try await started()
-        #expect(service.designDocuments.designDocuments(ofBucket: "b") == [])
-        #expect(service.designDocuments.designDocuments(ofBucket: "c") == nil)
+        #expect(service.designDocuments.documents(ofBucket: "b") == [])
+        #expect(service.designDocuments.documents(ofBucket: "c") == nil)
         let sent = Array("{ \"views\" : {} }".utf8)
         let made = try await service.designDocuments.putDesignDocument(
             "dev_x",
@@ -97,7 +97,7 @@ import Vocabulary
             inBucket: "b"
         )
         #expect(made.body == Array(#"{"views":{}}"#.utf8) && made.revision.number == 1)
-        #expect(service.designDocuments.designDocument("dev_x", ofBucket: "b") == made)
+        #expect(service.designDocuments.document("dev_x", ofBucket: "b") == made)
         // The same text with other blanks is no change.
         let again = try await service.designDocuments.putDesignDocument(
             "dev_x",
@@ -120,10 +120,10 @@ import Vocabulary
             inBucket: "b"
         )
         #expect(published.body == changed.body && published.revision.number == 1)
-        let ids = service.designDocuments.designDocuments(ofBucket: "b")?.map(\.id)
+        let ids = service.designDocuments.documents(ofBucket: "b")?.map(\.id)
         #expect(ids == ["_design/dev_x", "_design/x"])
         try await service.designDocuments.deleteDesignDocument("dev_x", inBucket: "b")
-        #expect(service.designDocuments.designDocument("dev_x", ofBucket: "b") == nil)
+        #expect(service.designDocuments.document("dev_x", ofBucket: "b") == nil)
         let texts = [
             "Design document \"_design/dev_x\" of bucket \"b\" was created: revision "
                 + "\(made.revision).",
@@ -143,14 +143,14 @@ import Vocabulary
             body: Array(Self.views.utf8),
             inBucket: "b"
         )
-        guard case .done = await first.buckets.flushBucket("b") else {
+        guard case .done = await first.buckets.flush("b") else {
             Issue.record("not flushed")
             return
         }
-        #expect(first.designDocuments.designDocument("x", ofBucket: "b") == made)
+        #expect(first.designDocuments.document("x", ofBucket: "b") == made)
         first.stop()
         let second = try world.service(RecordingPlane())
-        #expect(second.designDocuments.designDocument("x", ofBucket: "b") == made)
+        #expect(second.designDocuments.document("x", ofBucket: "b") == made)
     }
 
     @Test func refusalsHaveCodeAndSentence() async throws {
@@ -214,13 +214,13 @@ import Vocabulary
         #expect(await put(.absent) == nil)
         #expect(await put(.absent) == .differs)
         let revision = try #require(
-            service.designDocuments.designDocument("x", ofBucket: "b")?.revision.description
+            service.designDocuments.document("x", ofBucket: "b")?.revision.description
         )
         #expect(await put(.version(revision)) == nil)
         #expect(await put(.version("1-00000000")) == .differs)
         #expect(await delete(.version("1-00000000")) == .differs)
         #expect(await delete(.version(revision)) == nil)
-        #expect(service.designDocuments.designDocument("x", ofBucket: "b") == nil)
+        #expect(service.designDocuments.document("x", ofBucket: "b") == nil)
     }
 
     @Test func documentBeyondTheTotalSizeIsRefusedByName() async throws {
@@ -296,7 +296,7 @@ import Vocabulary
             + "token '}'"
         #expect(await put("x", text, to: service) == DesignDocumentError(.invalid, sentence))
         #expect(check.asked.withLock { $0 } == ["map m1", "map m2", "reduce wrong"])
-        #expect(service.designDocuments.designDocuments(ofBucket: "b") == [])
+        #expect(service.designDocuments.documents(ofBucket: "b") == [])
         #expect(await put("x", #"{"views":{"v":{"map":"m1"}}}"#, to: service) == nil)
     }
 

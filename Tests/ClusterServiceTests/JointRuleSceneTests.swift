@@ -47,7 +47,7 @@ import Vocabulary
         defer { scene.stop() }
         let requests = ["one", "two"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.buckets.createBucket(form(("name", name), ("ramQuotaMB", "600")))
+                await service.buckets.create(form(("name", name), ("ramQuotaMB", "600")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -63,14 +63,14 @@ import Vocabulary
         let scene = try await built()
         defer { scene.stop() }
         for name in ["one", "two"] {
-            let made = await scene[1].buckets.createBucket(
+            let made = await scene[1].buckets.create(
                 form(("name", name), ("ramQuotaMB", "200"))
             )
             #expect(isDone(made))
         }
         let requests = ["one", "two"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.buckets.changeBucket(name, form(("ramQuotaMB", "600")))
+                await service.buckets.change(name, form(("ramQuotaMB", "600")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -88,7 +88,7 @@ import Vocabulary
         let outcomes = try await together(
             scene,
             [
-                { @Sendable in "\(await $0.buckets.createBucket(made))" },
+                { @Sendable in "\(await $0.buckets.create(made))" },
                 { @Sendable in "\(await $0.settings.change(lowered))" },
             ]
         )
@@ -107,7 +107,7 @@ import Vocabulary
         defer { scene.stop() }
         let requests = ["travel", "Travel"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.buckets.createBucket(form(("name", name), ("ramQuotaMB", "100")))
+                await service.buckets.create(form(("name", name), ("ramQuotaMB", "100")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -124,7 +124,7 @@ import Vocabulary
         }
         let requests = ["one", "two"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.buckets.createBucket(form(("name", name), ("ramQuotaMB", "100")))
+                await service.buckets.create(form(("name", name), ("ramQuotaMB", "100")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -137,16 +137,16 @@ import Vocabulary
         let scene = try await built()
         defer { scene.stop() }
         let fields = form(("name", "one"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        #expect(isDone(await scene[1].buckets.createBucket(fields)))
+        #expect(isDone(await scene[1].buckets.create(fields)))
         let plane = try #require(scene.members[0].plane)
         plane.carriedThrough.withLock { $0 = 0 }
         let service = scene[1]
-        async let first = service.buckets.flushBucket("one")
+        async let first = service.buckets.flush("one")
         #expect(await eventually { service.state.bucket(named: "one")?.flush != nil })
         let applied = service.cluster.raftStatus.applied
-        async let second = service.buckets.flushBucket("one")
+        async let second = service.buckets.flush("one")
         #expect(await eventually { service.cluster.raftStatus.applied > applied })
-        #expect(isDone(await service.buckets.changeBucket("one", form(("flushEnabled", "0")))))
+        #expect(isDone(await service.buckets.change("one", form(("flushEnabled", "0")))))
         plane.carriedThrough.withLock { $0 = .max }
         // A lone node's orchestrator runs again after a change.
         _ = await service.settings.change(form(("clusterName", "Home")))

@@ -21,7 +21,7 @@ import Testing
         try await scene.members[0].start()
         for _ in 0..<rounds {
             guard case .done = await initialise(scene) else { throw SceneError("initialise") }
-            #expect(await scene[1].engagement.resetNode() == .done(""))
+            #expect(await scene[1].engagement.reset() == .done(""))
             await scene[1].cluster.awaitOwnRecord()
             #expect(scene[1].state.node(number: scene[1].thisNode)?.membership == .active)
         }

@@ -62,7 +62,7 @@ import Vocabulary
         let scene = try ClusterScene(1)
         defer { scene.stop() }
         try await scene.build()
-        let made = await scene[1].buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "600")))
+        let made = await scene[1].buckets.create(form(("name", "b"), ("ramQuotaMB", "600")))
         guard case .done = made else { throw SceneError("\(made)") }
         #expect(!scene[1].health.alerts.contains { $0.id == "memory" })
         scene.members[0].stop()
@@ -73,7 +73,7 @@ import Vocabulary
         #expect(scene[1].state.memoryQuota == 1_000 << 20)
         #expect(scene[1].state.bucket(named: "b") != nil)
         // The rule applies from here on, and the quotas can be lowered.
-        let raised = await scene[1].buckets.changeBucket("b", form(("ramQuotaMB", "500")))
+        let raised = await scene[1].buckets.change("b", form(("ramQuotaMB", "500")))
         guard case .done = raised else { throw SceneError("\(raised)") }
         guard case .done = await scene[1].settings.change(form(("memoryQuota", "960"))) else {
             throw SceneError("memoryQuota")

@@ -24,7 +24,7 @@ import Vocabulary
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
         _ = await node.settings.initialise(form)
-        _ = await node.buckets.createBucket(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
+        _ = await node.buckets.create(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
         defer { node.stop() }
         return try #require(node.state.bucket(named: "b"))
     }

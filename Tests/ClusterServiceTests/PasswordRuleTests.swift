@@ -32,7 +32,7 @@ import Vocabulary
         _ = await service.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await service.users.putUser(
+        _ = await service.users.put(
             "u",
             form(("roles", "ro_admin"), ("password", "secret-1")),
             by: "A"
@@ -46,7 +46,7 @@ import Vocabulary
         _ = await service.settings.change(settings: settings, was: service.state.settings)
         #expect(service.users.passwordRules.iterations == 5_000)
         #expect(try keys(of: "u", service) == first)
-        _ = await service.users.putUser(
+        _ = await service.users.put(
             "u",
             form(("roles", "ro_admin"), ("password", "secret-2")),
             by: "A"

@@ -17,7 +17,7 @@ import Vocabulary
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
         plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
         _ = await service.settings.initialise(form)
-        _ = await service.buckets.createBucket(
+        _ = await service.buckets.create(
             FormParameters([("name", "b"), ("ramQuotaMB", "100")])
         )
         return service
@@ -47,7 +47,7 @@ import Vocabulary
         for name in names {
             plane.record.withLock { $0.statistics[name] = BucketStatistics() }
             let form = FormParameters([("name", name), ("ramQuotaMB", "100")])
-            _ = await service.buckets.createBucket(form)
+            _ = await service.buckets.create(form)
         }
         for _ in 1...6 {
             plane.record.withLock { record in
@@ -167,7 +167,7 @@ import Vocabulary
         let service = try await service()
         world.passSecond()
         #expect(service.statistics.sampler.series(ofBucket: "b", .minute) != nil)
-        _ = await service.buckets.deleteBucket("b")
+        _ = await service.buckets.delete("b")
         #expect(service.statistics.sampler.series(ofBucket: "b", .minute) == nil)
     }
 }

@@ -17,8 +17,8 @@ import Vocabulary
         _ = await service.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await service.buckets.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
-        _ = await service.buckets.createBucket(
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(
             form(("name", "open"), ("ramQuotaMB", "100"), ("passwordless", "1"))
         )
         return service
@@ -47,7 +47,7 @@ import Vocabulary
             ("roles", "data_reader[b], views_reader[*],data_writer[b:*:*]"),
             ("password", "secret-1")
         )
-        #expect(isDone(await service.users.putUser("ann", new, by: "A")))
+        #expect(isDone(await service.users.put("ann", new, by: "A")))
         let made = try #require(service.state.user("ann"))
         #expect(made.name == "Ann")
         #expect(made.grants.map(\.text) == ["data_reader[b]", "data_writer[b]", "views_reader[*]"])
@@ -56,22 +56,22 @@ import Vocabulary
         #expect(service.users.login("ann", "secret-2") == nil)
 
         world.time.advance(by: 5_000_000_000)
-        #expect(isDone(await service.users.putUser("ann", form(("roles", "ro_admin")), by: "A")))
+        #expect(isDone(await service.users.put("ann", form(("roles", "ro_admin")), by: "A")))
         let changed = try #require(service.state.user("ann"))
         #expect(changed.name.isEmpty && changed.grants.map(\.text) == ["ro_admin"])
         #expect(changed.credentials == made.credentials)
         #expect(changed.passwordChangedSeconds == made.passwordChangedSeconds)
 
         let password = form(("roles", "ro_admin"), ("password", "secret-2"))
-        #expect(isDone(await service.users.putUser("ann", password, by: "A")))
+        #expect(isDone(await service.users.put("ann", password, by: "A")))
         #expect(service.users.login("ann", "secret-1") == nil)
         #expect(service.users.login("ann", "secret-2") == .user("ann"))
         #expect(
             service.state.user("ann")?.passwordChangedSeconds == made.passwordChangedSeconds + 5
         )
 
-        #expect(isDone(await service.users.deleteUser("ann", by: "A")))
-        let again = await service.users.deleteUser("ann", by: "A")
+        #expect(isDone(await service.users.delete("ann", by: "A")))
+        let again = await service.users.delete("ann", by: "A")
         if again != nil { Issue.record("deleted twice") }
         #expect(service.users.login("ann", "secret-2") == nil)
         // Passwords are in no log.
@@ -126,7 +126,7 @@ import Vocabulary
     @Test(arguments: refusals)
     func impossibleUserIsRefusedByField(_ refusal: Refusal) async throws {
         let service = try await started()
-        let outcome = await service.users.putUser(refusal.id, FormParameters(refusal.form), by: "A")
+        let outcome = await service.users.put(refusal.id, FormParameters(refusal.form), by: "A")
         let text = try #require(errors(outcome)?[refusal.field])
         #expect(text.hasPrefix(refusal.text), "\(text)")
         #expect(service.state.users.isEmpty)
@@ -144,21 +144,21 @@ import Vocabulary
             ("locked", "false"),
             ("temporaryPassword", "false")
         )
-        #expect(isDone(await service.users.putUser("ann", form, by: "A")))
+        #expect(isDone(await service.users.put("ann", form, by: "A")))
         #expect(service.state.user("ann")?.grants == [])
     }
 
     @Test func idOfOtherEncodingIsRefused() async throws {
         let service = try await started()
         let password = form(("password", "secret-1"))
-        #expect(isDone(await service.users.putUser("caf\u{e9}", password, by: "A")))
-        let outcome = await service.users.putUser("cafe\u{301}", password, by: "A")
+        #expect(isDone(await service.users.put("caf\u{e9}", password, by: "A")))
+        let outcome = await service.users.put("cafe\u{301}", password, by: "A")
         #expect(errors(outcome)?["_"]?.hasPrefix("Another user has this name") == true)
     }
 
     @Test func administratorCannotHaveAUsersName() async throws {
         let service = try await started()
-        _ = await service.users.putUser("ann", form(("password", "secret-1")), by: "A")
+        _ = await service.users.put("ann", form(("password", "secret-1")), by: "A")
         let next = form(("port", "SAME"), ("username", "ann"), ("password", "secret-2"))
         let outcome = await service.settings.setAdministrator(next, isFirst: false, by: "A")
         #expect(errors(outcome)?["username"] != nil)
@@ -168,7 +168,7 @@ import Vocabulary
 
     @Test func ownPasswordIsChangedUnlessItWasChangedMeanwhile() async throws {
         let service = try await started()
-        _ = await service.users.putUser(
+        _ = await service.users.put(
             "ann",
             form(("password", "secret-1"), ("roles", "ro_admin")),
             by: "A"
@@ -216,7 +216,7 @@ import Vocabulary
         let service = try await started()
         service.stop()
         guard
-            case .failed = await service.users.putUser(
+            case .failed = await service.users.put(
                 "ann",
                 form(("password", "secret-1")),
                 by: "A"
@@ -238,21 +238,21 @@ import Vocabulary
         #expect(service.users.login("b", "") == nil)
         #expect(service.users.login("absent", "") == nil)
         // A user hides the bucket of its name.
-        _ = await service.users.putUser("open", form(("password", "secret-1")), by: "A")
+        _ = await service.users.put("open", form(("password", "secret-1")), by: "A")
         #expect(service.users.login("open", "") == nil)
         #expect(service.users.login("open", "secret-1") == .user("open"))
         #expect(!service.isAdministrator("open", "secret-1"))
-        _ = await service.users.deleteUser("open", by: "A")
+        _ = await service.users.delete("open", by: "A")
         #expect(service.users.login("open", "") == .guest("open"))
     }
 
     @Test func checkedLoginIsKnownUntilThePasswordChanges() async throws {
         let service = try await started()
-        _ = await service.users.putUser("ann", form(("password", "secret-1")), by: "A")
+        _ = await service.users.put("ann", form(("password", "secret-1")), by: "A")
         #expect(service.users.knownLogin("ann", "secret-1") == nil)
         _ = service.users.login("ann", "secret-1")
         #expect(service.users.knownLogin("ann", "secret-1") == .some(.user("ann")))
-        _ = await service.users.putUser("ann", form(("password", "secret-2")), by: "A")
+        _ = await service.users.put("ann", form(("password", "secret-2")), by: "A")
         #expect(service.users.knownLogin("ann", "secret-1") == nil)
         _ = service.users.login("ann", "secret-1")
         #expect(service.users.knownLogin("ann", "secret-1") == .some(nil))

@@ -55,7 +55,7 @@ import Vocabulary
         shown.withLock { $0 = nil }
         #expect(await eventually { scene[2].statistics.viewStatistics(of: one) == nil })
         // The node still answers: what it sent is gone, not out of date.
-        #expect(scene[2].statistics.statistics(of: one) != nil)
+        #expect(scene[2].statistics.current(of: one) != nil)
     }
 
     @Test func nodeThatStopsIsShownWithoutIndexes() async throws {

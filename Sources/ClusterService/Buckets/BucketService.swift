@@ -35,7 +35,7 @@ package final class BucketService: Sendable {
     ///   - name: The bucket to be changed; nil for a new one.
     /// - Returns: The errors, and how memory and disk would be shared; nil if there is no such
     ///   bucket.
-    package func validateBucket(
+    package func validate(
         _ form: FormParameters,
         changing name: String?
     ) -> (errors: [FieldError], summaries: BucketSummaries)? {
@@ -67,7 +67,7 @@ package final class BucketService: Sendable {
     }
 
     /// Creates a bucket; returns once it is agreed on and open on this node.
-    package func createBucket(
+    package func create(
         _ form: FormParameters,
         by requester: BucketForm.Requester = .node
     ) async -> BucketOutcome {
@@ -166,7 +166,7 @@ package final class BucketService: Sendable {
     ///   - requester: The login that sent the request.
     ///   - revision: The `settingsRevision` that the bucket must have; nil for any.
     /// - Returns: The result.
-    package func changeBucket(
+    package func change(
         _ name: String,
         _ form: FormParameters,
         by requester: BucketForm.Requester = .node,
@@ -245,7 +245,7 @@ package final class BucketService: Sendable {
     ///
     /// A node that is cut off serves reads and writes until its lease ends, without knowing of the
     /// deletion. Until then the name stays reserved (`Orchestrator.finishDeletions`).
-    package func deleteBucket(_ name: String) async -> BucketOutcome {
+    package func delete(_ name: String) async -> BucketOutcome {
         guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
         let outcome = await tryCarrying(.deleteBucket(step), FormParameters([]), changing: name)
@@ -265,7 +265,7 @@ package final class BucketService: Sendable {
     /// If another flush is running, copies that it has emptied may have new documents. So this
     /// flush begins after it; a flush that another request begins then is as good, since it began
     /// after this call.
-    package func flushBucket(_ name: String) async -> BucketOutcome {
+    package func flush(_ name: String) async -> BucketOutcome {
         guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
         guard bucket.settings.flushEnabled else { return .flushDisabled }
         let uuid = bucket.settings.uuid
@@ -345,9 +345,7 @@ package final class BucketService: Sendable {
     // MARK: Parts
 
     private func refused(_ form: FormParameters, changing name: String?) -> BucketOutcome {
-        guard let (errors, summaries) = validateBucket(form, changing: name) else {
-            return .unknown
-        }
+        guard let (errors, summaries) = validate(form, changing: name) else { return .unknown }
         return .refused(errors, summaries)
     }
 
@@ -391,9 +389,7 @@ package final class BucketService: Sendable {
         changing name: String?,
         after refusal: ClusterRefusal
     ) -> BucketOutcome? {
-        guard let (errors, summaries) = validateBucket(form, changing: name) else {
-            return .unknown
-        }
+        guard let (errors, summaries) = validate(form, changing: name) else { return .unknown }
         if !errors.isEmpty { return .refused(errors, summaries) }
         switch refusal {
         case .bucketExists, .memoryQuotaExceeded, .rowsImpossible: return nil

@@ -22,9 +22,9 @@ package final class CompactionService: Sendable {
     /// has not begun with the views, because it has no indexes or they are not open, this is only
     /// logged: each node compacts its indexes by itself too.
     ///
-    /// - Returns: As `compactBucket`; a node that does not answer delays the outcome by four seconds
+    /// - Returns: As `compact`; a node that does not answer delays the outcome by four seconds
     ///   at most.
-    package func compactBucketAndViews(_ name: String) async -> BucketOutcome {
+    package func compactAll(_ name: String) async -> BucketOutcome {
         guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
         let answers = await order(PeerKind.compact, bucket)
         let orders = viewOrders(of: bucket, isCancellation: false)
@@ -46,7 +46,7 @@ package final class CompactionService: Sendable {
     ///
     /// - Returns: Done if all nodes have begun; failed, with the names of the others, if not. Nodes
     ///   that do not answer delay the outcome by two seconds, however many they are.
-    package func compactBucket(_ name: String) async -> BucketOutcome {
+    package func compact(_ name: String) async -> BucketOutcome {
         guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
         return outcome(ofBeginning: await order(PeerKind.compact, bucket), name)
     }
@@ -69,9 +69,9 @@ package final class CompactionService: Sendable {
 
     /// Ends the requested compactions of the documents and of all views, on all nodes.
     ///
-    /// - Returns: As `cancelCompaction`; a node that does not answer delays the outcome by four
+    /// - Returns: As `cancel`; a node that does not answer delays the outcome by four
     ///   seconds at most.
-    package func cancelCompactionOfBucketAndViews(_ name: String) async -> BucketOutcome {
+    package func cancelAll(_ name: String) async -> BucketOutcome {
         guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
         let answers = await order(PeerKind.cancelCompaction, bucket)
         // A node without an index has nothing to end.
@@ -85,7 +85,7 @@ package final class CompactionService: Sendable {
     /// Ends the requested compaction of the documents on all nodes; what is compacted stays so.
     ///
     /// - Returns: Done if no node continues; failed, with the names of the nodes that may, if not.
-    package func cancelCompaction(_ name: String) async -> BucketOutcome {
+    package func cancel(_ name: String) async -> BucketOutcome {
         guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
         return outcome(ofEnding: await order(PeerKind.cancelCompaction, bucket), name)
     }
@@ -106,7 +106,7 @@ package final class CompactionService: Sendable {
         cluster.state.nodes.compactMap { node in
             node.number == cluster.thisNode
                 ? cluster.dataPlane.compaction(ofBucket: name)
-                : statistics.statistics(of: node.number)?.bucket(named: name)?.compaction
+                : statistics.current(of: node.number)?.bucket(named: name)?.compaction
         }
     }
 
@@ -124,5 +124,39 @@ package final class CompactionService: Sendable {
                 isCancellation: isCancellation
             )
         }
+    }
+
+    // MARK: Purge
+
+    /// Starts a purge of the tombstones of any age on all nodes; it continues in the background.
+    ///
+    /// Consumers of changes that have not read these deletions have to start over.
+    ///
+    /// - Returns: Done if all nodes have begun, else which have not. Nodes that do not answer delay the
+    ///   outcome by two seconds, however many they are.
+    package func purge(_ name: String) async -> BucketOutcome {
+        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
+        let answers = await order(PeerKind.purge, bucket)
+        guard answers.missing.isEmpty else {
+            let names = answers.missingNames
+            // Consumers start over because of the nodes that have begun.
+            cluster.logEvent(
+                .warning,
+                .bucket,
+                of: name,
+                "A purge of all tombstones of bucket \"\(name)\" was requested; \(names) did not begin."
+            )
+            return .failed(
+                "The purge has not begun on \(names): the bucket is being loaded there, or the node "
+                    + "does not answer. Retry."
+            )
+        }
+        cluster.logEvent(
+            .info,
+            .bucket,
+            of: name,
+            "A purge of all tombstones of bucket \"\(name)\" began."
+        )
+        return .done
     }
 }

@@ -66,7 +66,7 @@ package final class FeedService: Sendable {
     ///   - name: The bucket.
     ///   - login: The client's login, whose feeds are bounded.
     /// - Returns: The feed, which the caller has to close, or why there is none.
-    package func openChanges(
+    package func open(
         _ request: ClusterChanges.Request,
         from start: ChangesStart,
         ofBucket name: String,
@@ -153,15 +153,4 @@ package final class FeedService: Sendable {
             }
         }
     }
-}
-
-extension Cluster {
-    /// Calls `observer` after every change that clients can see, and at the stop.
-    ///
-    /// The observer is called on the control lane and only wakes its owner.
-    func observeChanges(_ observer: @escaping @Sendable () -> Void) -> UInt64 {
-        core.withLock { $0.watch.observe(observer) }
-    }
-
-    func removeObserver(_ number: UInt64) { core.withLock { $0.watch.removeObserver(number) } }
 }

@@ -69,11 +69,7 @@ extension Cluster {
 
     /// The file system that holds the data, in bytes; nil if the disk does not report it.
     package var diskSpace: (free: UInt64, total: UInt64)? {
-        do {
-            return try environment.disk.space(settings.directory)
-        } catch {
-            return nil
-        }
+        try? environment.disk.space(settings.directory)
     }
 
     /// Runs `work` on the control lane after a pause; never if the lane stands still or is stopped.

@@ -58,10 +58,7 @@ extension MapApplier {
             defer { core.opened = nil }
             return core.opened
         }
-        cluster.core.withLock { core in
-            core.isFollowing = true
-            core.unfollowed = nil
-        }
+        cluster.core.withLock { ($0.isFollowing, $0.unfollowed) = (true, nil) }
         defer { core.withLock { $0.seals = [:] } }
         guard let opened else { return nil }
         guard isMember else {

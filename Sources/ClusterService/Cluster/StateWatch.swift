@@ -106,4 +106,13 @@ extension Cluster {
         let wakes = core.withLock { $0.watch.change() }
         for wake in wakes { wake() }
     }
+
+    /// Calls `observer` after every change that clients can see, and at the stop.
+    ///
+    /// The observer is called on the control lane and only wakes its owner.
+    func observeChanges(_ observer: @escaping @Sendable () -> Void) -> UInt64 {
+        core.withLock { $0.watch.observe(observer) }
+    }
+
+    func removeObserver(_ number: UInt64) { core.withLock { $0.watch.removeObserver(number) } }
 }

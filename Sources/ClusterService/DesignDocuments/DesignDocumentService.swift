@@ -36,12 +36,12 @@ package final class DesignDocumentService: Sendable {
 
     /// The design documents of a bucket, sorted by the bytes of their names; nil if there is no such
     /// bucket.
-    package func designDocuments(ofBucket name: String) -> [DesignDocument]? {
+    package func documents(ofBucket name: String) -> [DesignDocument]? {
         cluster.state.bucket(named: name)?.designDocuments
     }
 
     /// The design document `name`, without `_design/`; nil if there is no such bucket or document.
-    package func designDocument(_ name: String, ofBucket bucket: String) -> DesignDocument? {
+    package func document(_ name: String, ofBucket bucket: String) -> DesignDocument? {
         cluster.state.bucket(named: bucket)?.designDocument(named: name)
     }
 
@@ -221,7 +221,7 @@ package final class DesignDocumentService: Sendable {
         if let refusal = cluster.state.refusal(of: change), refusal != .changedMeanwhile {
             throw error(for: refusal, change)
         }
-        let old = designDocument(change.name, ofBucket: bucket)
+        let old = document(change.name, ofBucket: bucket)
         if let refusal = try await refusal(ofProposing: .putDesignDocument(change)) {
             if refusal == .changedMeanwhile { return nil }
             throw error(for: refusal, change)
@@ -229,7 +229,7 @@ package final class DesignDocumentService: Sendable {
         // Another request may have deleted it again.
         let number = (old?.revision.number ?? 0) &+ 1
         let new =
-            designDocument(change.name, ofBucket: bucket)
+            document(change.name, ofBucket: bucket)
             ?? DesignDocument(name: change.name, body: change.body, number: number)
         if new.revision != old?.revision {
             cluster.logEvent(
@@ -296,5 +296,41 @@ package final class DesignDocumentService: Sendable {
             + "documents of all buckets would have \(sum) bytes "
             + "(text, name, and \(Limits.designOverheadBytes) for each); at most "
             + "\(Limits.designDocumentsBytesMax) are possible. Delete documents that are not used."
+    }
+
+    // MARK: Descriptors
+
+    /// Checks that this node may have the files of all its indexes open, with those of a new design document.
+    ///
+    /// An index without work has no open file, and the next change of its bucket opens it.
+    ///
+    /// - Throws: `DesignDocumentError.descriptorsExhausted` with the numbers and the cure.
+    func requireDescriptors(
+        for definition: DesignDefinition,
+        in bucket: BucketRecord
+    ) throws(DesignDocumentError) {
+        guard let openCount = cluster.settings.openIndexCount?() else { return }
+        let present = bucket.maps
+        let newCount = Set(definition.views.map(\.map)).subtracting(present).count
+        let restingCount = max(
+            0,
+            cluster.state.buckets.reduce(0) { $0 + $1.maps.count } - openCount
+        )
+        let files = (newCount + restingCount) * Limits.descriptorsPerIndex
+        guard newCount > 0, let obstacle = cluster.descriptors.obstacle(toOpening: files) else {
+            return
+        }
+        throw DesignDocumentError(
+            .descriptorsExhausted,
+            "The design document is refused: \(newCount) new indexes would be open beside "
+                + "\(restingCount) of this node that have no work now. \(obstacle)"
+        )
+    }
+}
+
+extension BucketRecord {
+    /// The different map functions of the bucket's design documents: each is an index.
+    fileprivate var maps: Set<String> {
+        Set(designDocuments.flatMap { $0.definition.views.map(\.map) })
     }
 }

@@ -10,7 +10,7 @@ extension DocumentAccess {
     private static var listingTimeoutNanoseconds: UInt64 { 20_000_000_000 }
 
     /// The keys of one page, sorted by their bytes.
-    package func listDocuments(
+    package func list(
         bucket name: String,
         from: [UInt8]?,
         to: [UInt8]?,

@@ -11,7 +11,7 @@ extension EpochService {
     /// The largest state that fits into one message; a node's state is much smaller.
     private static let stateBytesMax = 15 << 20
 
-    func handleEpochs() {
+    func handleCalls() {
         cluster.calls.handleEpochCalls(PeerKind.epoch) { [weak self] _, bytes, answer in
             guard let self, let call = EpochCall(message: bytes) else {
                 return answer(EpochAnswer.refused("The call is malformed.").encoded)

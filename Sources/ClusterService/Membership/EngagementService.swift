@@ -201,7 +201,8 @@ package final class EngagementService: Sendable {
         } done: { [weak self] failure in
             guard let self, let failure else { return }
             logRetry(after: "The node could not restart its membership: \(failure).")
-            cluster.lane.post(after: Self.secondAttempt) { [weak self] in self?.goBack(behind: old)
+            cluster.lane.post(after: Self.secondAttempt) { [weak self] in
+                self?.goBack(behind: old)
             }
         }
     }
@@ -216,10 +217,8 @@ package final class EngagementService: Sendable {
     ///     there are no copies.
     /// - Throws: `ClusterError` if the new member cannot read its data on disk.
     func replace(by new: ClusterMember, held: UInt64? = nil) throws(ClusterError) {
-        let (orchestrator, isFollowing) = cluster.core.withLock {
-            ($0.orchestrator, $0.isFollowing)
-        }
-        let opened = isFollowing ? held : applier.core.withLock { $0.opened?.index }
+        let orchestrator = cluster.core.withLock { $0.orchestrator }
+        let opened = cluster.isFollowing ? held : applier.core.withLock { $0.opened?.index }
         new.actsAsOf(opened, isWhole: false)
         if let orchestrator { cluster.executor.spawn { await orchestrator.stop() } }
         try new.start()
@@ -331,7 +330,7 @@ package final class EngagementService: Sendable {
     }
 
     /// Makes this node a new node without a cluster.
-    package func resetNode() async -> MembershipOutcome {
+    package func reset() async -> MembershipOutcome {
         // If the inviting node has failed, this node would wait for a cluster without end.
         guard cluster.state.isProvisioned || cluster.isInvited else { return .done("") }
         guard cluster.state.nodes.count <= 1 else { return .refused(Self.hasOthers) }

@@ -74,7 +74,7 @@ package final class StatisticsService: Sendable {
     private static var intervalOfManyNodesNanoseconds: UInt64 { 5_000_000_000 }
     private static var manyNodes: Int { 16 }
 
-    func startStatistics() {
+    func start() {
         sampler.start(
             reading: StatisticsSampler.Source(
                 plane: cluster.dataPlane,
@@ -85,7 +85,7 @@ package final class StatisticsService: Sendable {
         cluster.lane.post { self.tickStatistics() }
     }
 
-    func handleStatistics() {
+    func handleCalls() {
         handleViewStatistics()
         cluster.calls.handleMessages(PeerKind.statistics) { [weak self] from, bytes in
             guard let self, let statistics = NodeStatistics(message: bytes) else { return }
@@ -255,7 +255,7 @@ package final class StatisticsService: Sendable {
     }
 
     /// The statistics of a node, at most a few seconds old; nil if the node does not answer.
-    package func statistics(of node: NodeNumber) -> NodeStatistics? {
+    package func current(of node: NodeNumber) -> NodeStatistics? {
         if node == cluster.thisNode { return ownStatistics() }
         guard let entry = receivedStatistics[node], isCurrent(entry.heardAt, node) else {
             return nil
@@ -279,7 +279,7 @@ package final class StatisticsService: Sendable {
         guard let bucket = state.bucket(named: name) else { return 0 }
         var known: [NodeNumber: CopyItems] = [:]
         for node in state.nodes.map(\.number) where node != cluster.thisNode {
-            known[node] = statistics(of: node)?.copies(ofBucket: name)
+            known[node] = current(of: node)?.copies(ofBucket: name)
         }
         known[cluster.thisNode] = cluster.dataPlane.statistics(ofBucket: name)?.copies
         return itemCounts(of: bucket, known).values.reduce(0, &+)
@@ -310,7 +310,7 @@ package final class StatisticsService: Sendable {
     }
 
     /// The last known statistics of a node, however old; nil if there are none.
-    package func lastStatistics(of node: NodeNumber) -> NodeStatistics? {
+    package func last(of node: NodeNumber) -> NodeStatistics? {
         node == cluster.thisNode ? ownStatistics() : receivedStatistics[node]?.statistics
     }
 
@@ -319,14 +319,14 @@ package final class StatisticsService: Sendable {
         if node == cluster.thisNode { return nodeStatus }
         if cluster.isSilent(node) { return .unhealthy }
         // Its beats arrive, but its statistics have not arrived yet.
-        return statistics(of: node)?.status ?? .warmup
+        return current(of: node)?.status ?? .warmup
     }
 
     /// The state of one bucket on a node.
     package func status(of node: NodeNumber, ofBucket name: String) -> NodeStatus {
         if node == cluster.thisNode { return status(ofBucket: name) }
         if cluster.isSilent(node) { return .unhealthy }
-        guard let statistics = statistics(of: node) else { return .warmup }
+        guard let statistics = current(of: node) else { return .warmup }
         return statistics.bucket(named: name)?.status ?? .unhealthy
     }
 

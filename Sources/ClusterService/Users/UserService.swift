@@ -28,7 +28,7 @@ package final class UserService: Sendable {
 
     /// Checks the form of a user.
     ///
-    /// - Returns: The errors; empty if `putUser` would accept the form now.
+    /// - Returns: The errors; empty if `put` would accept the form now.
     package func flaws(ofUser id: String, _ parameters: FormParameters) -> [FieldError] {
         let form = UserForm(parameters, id: id, state: cluster.state)
         guard form.errors.isEmpty else { return form.errors }
@@ -50,7 +50,7 @@ package final class UserService: Sendable {
     ///   - precondition: The user as the request's author has seen it; if it differs, the request is
     ///     overtaken.
     /// - Returns: The result.
-    package func putUser(
+    package func put(
         _ id: String,
         _ parameters: FormParameters,
         by login: String,
@@ -82,7 +82,7 @@ package final class UserService: Sendable {
     ///   - id: The user's id.
     ///   - login: The administrator or local user that orders it.
     /// - Returns: Nil if there is no such user.
-    package func deleteUser(_ id: String, by login: String) async -> ClusterFormOutcome? {
+    package func delete(_ id: String, by login: String) async -> ClusterFormOutcome? {
         guard cluster.state.user(id) != nil else { return nil }
         let outcome = await cluster.carry(
             [.deleteUser(id: id)],

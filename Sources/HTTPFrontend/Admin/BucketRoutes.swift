@@ -24,7 +24,7 @@ extension AdminRoutes {
         ),
         Route.ofBucket(.post, "", ".settings!write", validates: true, changeBucket),
         Route.ofBucket(.delete, "", "!delete") { call in
-            let outcome = await call.service.buckets.deleteBucket(call.capture(0))
+            let outcome = await call.service.buckets.delete(call.capture(0))
             // Tools recognize this reply by its shape and poll until the bucket is gone.
             if case .failed(let text) = outcome {
                 return .json(["_": .string(text + "\r\n")], status: 500)
@@ -32,10 +32,10 @@ extension AdminRoutes {
             return reply(outcome)
         }.accepting(),
         Route.ofBucket(.post, "/controller/doFlush", "!flush") { call in
-            reply(await call.service.buckets.flushBucket(call.capture(0)))
+            reply(await call.service.buckets.flush(call.capture(0)))
         }.accepting(),
         Route.ofBucket(.post, "/controller/unsafePurgeBucket", "!delete") { call in
-            reply(await call.service.compaction.purgeBucket(call.capture(0)))
+            reply(await call.service.compaction.purge(call.capture(0)))
         }.accepting(),
         Route.ofBucket(.get, "/nodes", ".settings!read") { call in
             call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound
@@ -62,10 +62,7 @@ extension AdminRoutes {
 
     @Sendable private static func createBucket(_ call: Call) async -> Reply {
         if call.request.isValidationOnly { return validation(call, of: nil) }
-        let outcome = await call.service.buckets.createBucket(
-            call.request.form,
-            by: requester(call)
-        )
+        let outcome = await call.service.buckets.create(call.request.form, by: requester(call))
         guard case .done = outcome else { return reply(outcome) }
         var reply = Reply.empty(202)
         let name = call.request.form["name"] ?? ""
@@ -83,7 +80,7 @@ extension AdminRoutes {
         case .version(let text): revision = text
         case nil, .absent: return .refused([FieldError("_", RESTRequest.preconditionRule)])
         }
-        let outcome = await call.service.buckets.changeBucket(
+        let outcome = await call.service.buckets.change(
             call.capture(0),
             call.request.form,
             by: requester(call),
@@ -112,7 +109,7 @@ extension AdminRoutes {
             return .forbidden(missing.text)
         }
         guard
-            let (errors, summaries) = call.service.buckets.validateBucket(
+            let (errors, summaries) = call.service.buckets.validate(
                 call.request.form,
                 changing: name
             )

@@ -63,7 +63,7 @@ struct ClusterNumbers {
         var views: [NodeNumber: ViewStatistics] = [:]
         // The documents of a vBucket may be in the reports of several nodes, so all are needed.
         for node in call.state.nodes {
-            found[node.number] = call.service.statistics.statistics(of: node.number)
+            found[node.number] = call.service.statistics.current(of: node.number)
         }
         for node in nodes ?? call.state.nodes {
             views[node.number] = call.service.statistics.viewStatistics(of: node.number)

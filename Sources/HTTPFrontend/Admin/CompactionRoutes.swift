@@ -5,12 +5,12 @@ internal import Vocabulary
 /// Compaction of buckets: begin, end, and what runs as tasks.
 extension AdminRoutes {
     static let bucketCompaction: [Route] = [
-        controller("compactBucket") { await $0.compaction.compactBucketAndViews($1) },
-        controller("compactDatabases") { await $0.compaction.compactBucket($1) },
+        controller("compactBucket") { await $0.compaction.compactAll($1) },
+        controller("compactDatabases") { await $0.compaction.compact($1) },
         controller("cancelBucketCompaction") {
-            await $0.compaction.cancelCompactionOfBucketAndViews($1)
+            await $0.compaction.cancelAll($1)
         },
-        controller("cancelDatabasesCompaction") { await $0.compaction.cancelCompaction($1) },
+        controller("cancelDatabasesCompaction") { await $0.compaction.cancel($1) },
     ]
 
     private static func controller(

@@ -48,7 +48,7 @@ extension AdminRoutes {
         let bytesMax = query["docs_bytes"].map(FormParameters.number) ?? UInt64.max
         guard let bytesMax else { return badRequest("docs_bytes is a number of bytes") }
         let bucket = call.capture(0)
-        let listing = await call.service.documents.listDocuments(
+        let listing = await call.service.documents.list(
             bucket: bucket,
             from: from.bytes,
             to: to.bytes,

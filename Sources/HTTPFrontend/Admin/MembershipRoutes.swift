@@ -50,7 +50,7 @@ extension AdminRoutes {
             )
         }.accepting(["otpNode"], lists: ["otpNode"]),
         Route(.post, "/controller/hardResetNode", .poolsWrite) { call in
-            Reply(await call.service.engagement.resetNode()) { text, _ in .text(text, status: 500) }
+            Reply(await call.service.engagement.reset()) { text, _ in .text(text, status: 500) }
         }.accepting(),
     ]
 

@@ -83,7 +83,7 @@ struct NodeJSON {
     /// 0 if unknown.
     private var cpuCount: Int {
         if node.number == call.service.thisNode { return Machine.cpuCount }
-        return call.service.statistics.lastStatistics(of: node.number)?.machine.cores ?? 0
+        return call.service.statistics.last(of: node.number)?.machine.cores ?? 0
     }
 
     private var configuredHostname: String {

@@ -60,7 +60,7 @@ extension AdminRoutes {
         of node: NodeRecord,
         _ call: Call
     ) -> [(String, JSONText)] {
-        let bucket = call.service.statistics.lastStatistics(of: node.number)?.memcachedBucket ?? ""
+        let bucket = call.service.statistics.last(of: node.number)?.memcachedBucket ?? ""
         guard !bucket.isEmpty else { return [] }
         let nodes = call.state.members.count
         let refusal = MemcachedListener.refusal(ofBucket: bucket, nodes: nodes)
@@ -92,8 +92,7 @@ extension AdminRoutes {
         else {
             return .notFound
         }
-        let statistics =
-            call.service.statistics.lastStatistics(of: found.number) ?? NodeStatistics()
+        let statistics = call.service.statistics.last(of: found.number) ?? NodeStatistics()
         let (total, free) = (statistics.diskTotal, statistics.diskFree)
         let used = total == 0 ? 0 : 100 * (total - min(free, total)) / total
         let path = statistics.directory

@@ -109,7 +109,7 @@ extension AdminRoutes {
         // If the user changes after this check, the request is overtaken and checked again.
         let seen: Precondition<UserChange.Basis> =
             precondition == .any ? .any : user.map { .version($0.basis) } ?? .absent
-        let outcome = await call.service.users.putUser(
+        let outcome = await call.service.users.put(
             id,
             call.request.form,
             by: call.identity.login,
@@ -157,10 +157,7 @@ extension AdminRoutes {
 
     @Sendable private static func deleteUser(_ call: Call) async -> Reply {
         guard call.capture(0) == UserJSON.domain,
-            let outcome = await call.service.users.deleteUser(
-                call.capture(1),
-                by: call.identity.login
-            )
+            let outcome = await call.service.users.delete(call.capture(1), by: call.identity.login)
         else { return .json("User was not found.", status: 404) }
         return Reply(outcome)
     }

@@ -59,7 +59,7 @@ final class Intruder {
         let form = FormParameters([("password", "guessed"), ("roles", "ro_admin")])
         if let node = cluster.reachableNode {
             cluster.submit(node, "a user without permissions") {
-                "\(await $0.users.putUser(Intruder.user, form, by: SimulatedCluster.user))"
+                "\(await $0.users.put(Intruder.user, form, by: SimulatedCluster.user))"
             }
         }
         next()

@@ -136,7 +136,7 @@ final class Operator {
         guard asked.service?.state.bucket(named: name) != nil else { return }
         let began = cluster.world.now
         cluster.submit(asked, what) { service in
-            let outcome = await service.buckets.flushBucket(name)
+            let outcome = await service.buckets.flush(name)
             if case .done = outcome { verifier.flushed(name, began: began) }
             return "\(outcome)"
         }
@@ -148,7 +148,7 @@ final class Operator {
         let began = cluster.world.now
         deleted += 1
         cluster.submit(asked, what) { service in
-            let outcome = await service.buckets.deleteBucket(name)
+            let outcome = await service.buckets.delete(name)
             if case .done = outcome { verifier.flushed(name, began: began) }
             return "\(outcome)"
         }

@@ -19,7 +19,7 @@ extension Story {
             return "\(await service.settings.change(settings: same, was: same))"
         }
         world.run(for: Story.second)
-        cluster.submit(leader, "delete") { "\(await $0.buckets.deleteBucket(bucket))" }
+        cluster.submit(leader, "delete") { "\(await $0.buckets.delete(bucket))" }
         world.run(for: 45 * Story.second)
         let serves = node.node?.data.reports(bucket).contains { $0.state == .active } ?? false
         guard serves, node.service?.state.bucket(named: bucket) != nil,
