@@ -23,15 +23,15 @@ package struct IncludedDocumentReader: DocumentLookup {
     private let read: Read
     private let turns = ReadTurns(IncludedDocumentReader.readsMax)
 
-    init(_ cluster: AdministrationService) {
+    init(_ administration: AdministrationService) {
         self.init(
             owner: { key, name in
-                guard let bucket = cluster.state.bucket(named: name) else { return nil }
+                guard let bucket = administration.state.bucket(named: name) else { return nil }
                 let vBucket = VBucketID(ofKey: key, count: bucket.placements.count)
                 let owner = bucket[vBucket].chain.first
-                return owner == cluster.thisNode ? nil : owner
+                return owner == administration.thisNode ? nil : owner
             },
-            read: { await cluster.perform(.read, on: $0, inBucket: $1) }
+            read: { await administration.documents.perform(.read, on: $0, inBucket: $1) }
         )
     }
 

@@ -12,7 +12,7 @@ extension Node {
         let reactors = (0..<environment.lanes.reactorCount).map {
             environment.network.lane(ofReactor: $0)
         }
-        cluster.runOnControl(afterNanoseconds: pause) { [weak self] in
+        administration.cluster.runOnControl(afterNanoseconds: pause) { [weak self] in
             Self.visit(reactors[...]) { [weak self] in
                 report()
                 self?.reportLiveness(everyNanoseconds: pause, report)

@@ -13,7 +13,7 @@ package final class Node: Sendable {
     package let environment: Environment
     package let settings: NodeSettings
     package let data: DocumentService
-    package let cluster: AdministrationService
+    package let administration: AdministrationService
     /// Nil if the node has no port for views.
     package let views: NodeViews?
 
@@ -42,34 +42,34 @@ package final class Node: Sendable {
             dataDirectory: settings.directory,
             plainBucketName: settings.memcachedBucket
         )
-        var administration = AdministrationService.Settings(
+        var clusterSettings = Cluster.Settings(
             directory: settings.directory,
             memoryQuota: settings.memoryQuota ?? MemoryQuota.bytesDefault(memoryTotal: total),
             memoryTotal: total
         )
-        administration.level = settings.featureLevel
-        administration.hostNames = settings.hostNames
-        administration.unsecuredHost = settings.tls == nil ? settings.host : nil
-        if let warning = administration.unsecuredWarning {
+        clusterSettings.level = settings.featureLevel
+        clusterSettings.hostNames = settings.hostNames
+        clusterSettings.unsecuredHost = settings.tls == nil ? settings.host : nil
+        if let warning = clusterSettings.unsecuredWarning {
             environment.trace.warning("server", warning)
         }
         if settings.memcachedPort != nil, let bucket = settings.memcachedBucket {
-            administration.memcached = MemcachedListener(bucket: bucket) { [data] isServing in
+            clusterSettings.memcached = MemcachedListener(bucket: bucket) { [data] isServing in
                 data.servePlainClients(isServing)
             }
         }
-        administration.answerChanges = { [data] in data.answerChanges(on: $0, to: $1) }
+        clusterSettings.answerChanges = { [data] in data.answerChanges(on: $0, to: $1) }
         var indexes: IndexOpening?
         if settings.viewsPort != nil {
             let opening = IndexOpening(settings, environment, data: data)
-            administration.scripts = ViewSourceCheck(opening: opening)
-            administration.compactViews = { opening.apply($0) }
-            administration.openIndexCount = { opening.openIndexCount }
+            clusterSettings.scripts = ViewSourceCheck(opening: opening)
+            clusterSettings.compactViews = { opening.apply($0) }
+            clusterSettings.openIndexCount = { opening.openIndexCount }
             indexes = opening
         }
         do throws(ClusterError) {
-            cluster = try AdministrationService(
-                settings: administration,
+            administration = try AdministrationService(
+                settings: clusterSettings,
                 environment: environment,
                 dataPlane: DataPlaneAdapter(data: data),
                 passwords: data.passwords,
@@ -78,7 +78,7 @@ package final class Node: Sendable {
         } catch {
             throw NodeError(error.description)
         }
-        views = indexes.map { [cluster] in NodeViews($0, cluster, environment: environment) }
+        views = indexes.map { [administration] in NodeViews($0, administration, environment: environment) }
     }
 
     /// Names of files and directories of which every data directory of Divan has at least one.
@@ -120,9 +120,12 @@ package final class Node: Sendable {
 
     // MARK: Start and stop
 
+    /// The design documents, for the port of views.
+    package var designDocuments: DesignDocumentService { administration.designDocuments }
+
     /// The path of the file with the token that a client on another machine needs for the first change;
     /// nil if the node has a cluster.
-    package var initTokenPath: String? { cluster.initToken.path }
+    package var initTokenPath: String? { administration.cluster.initToken.path }
 
     /// Makes a new node a cluster with an administrator, before it listens; does nothing but to log if
     /// the node has a cluster, or was invited by one.
@@ -132,7 +135,10 @@ package final class Node: Sendable {
     /// - Throws: `NodeError` if the name or the password is not accepted, or the cluster's state cannot
     ///   be written.
     package func provision(administrator name: String, password: String) async throws(NodeError) {
-        if let reason = await cluster.provision(administrator: name, password: password) {
+        if let reason = await administration.settings.provision(
+            administrator: name,
+            password: password
+        ) {
             throw NodeError(reason)
         }
     }
@@ -150,9 +156,9 @@ package final class Node: Sendable {
     ///
     /// - Throws: `NodeError` if a port cannot be claimed.
     package func serve() throws(NodeError) -> Addresses {
-        data.use(cluster.streams)
+        data.use(administration.cluster.streams)
         views?.start()
-        cluster.openBuckets()
+        administration.applier.openBuckets()
         data.startHousekeeping()
         do throws(NetworkError) {
             let kv = try data.listen(on: SocketAddress(host: settings.host, port: kvPort))
@@ -162,7 +168,7 @@ package final class Node: Sendable {
                     securedBy: security
                 )
             }
-            let peer = try cluster.listenForPeers(
+            let peer = try administration.listenForPeers(
                 on: SocketAddress(host: settings.host, port: peerPort)
             )
             var memcached: SocketAddress?
@@ -202,7 +208,7 @@ package final class Node: Sendable {
 
     /// Secures the connections of clients; nil if the node serves no TLS.
     package var clientSecurity: (any ClientSecurity)? {
-        settings.tls == nil ? nil : cluster.clientSecurity
+        settings.tls == nil ? nil : administration.certificates.clientSecurity
     }
 
     private var kvTLSPort: UInt16 {
@@ -252,7 +258,9 @@ package final class Node: Sendable {
     }
 
     /// The ports of the previous run, from the cluster's state; nil at the first run.
-    private var remembered: NodePorts? { cluster.state.node(number: cluster.thisNode)?.ports }
+    private var remembered: NodePorts? {
+        administration.state.node(number: administration.thisNode)?.ports
+    }
 
     /// The ports of HTTP, which the facades have claimed; nil for those that there are not.
     package struct HTTPPorts: Sendable {
@@ -279,7 +287,7 @@ package final class Node: Sendable {
         ports.views = http.views ?? 0
         ports.viewsTLS = http.viewsTLS ?? 0
         do throws(ClusterError) {
-            try await cluster.start(host: settings.host, ports: ports)
+            try await administration.start(host: settings.host, ports: ports)
         } catch {
             throw NodeError(error.description)
         }
@@ -290,7 +298,7 @@ package final class Node: Sendable {
     /// Pending requests are still served, because no lane is stopped yet.
     package func beginStop() {
         data.refuseWrites()
-        cluster.beginStop()
+        administration.beginStop()
     }
 
     /// Persists what was acknowledged, while clients still read; the log has the progress each second.
@@ -319,7 +327,7 @@ package final class Node: Sendable {
     /// Call it after all clients are disconnected.
     package func stop() async {
         await stopViews()
-        cluster.stop()
+        administration.stop()
         await withUnsafeContinuation { waiter in
             data.stop { waiter.resume() }
         }

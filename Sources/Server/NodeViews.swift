@@ -30,18 +30,22 @@ package final class NodeViews: Sendable {
         var isStopped = false
     }
 
-    init(_ opening: IndexOpening, _ cluster: AdministrationService, environment: Environment) {
+    init(
+        _ opening: IndexOpening,
+        _ administration: AdministrationService,
+        environment: Environment
+    ) {
         self.environment = environment
         let programs = opening.programs
         self.programs = programs
         self.opening = opening
-        reconciler = ViewReconciler(cluster, opening)
-        documents = IncludedDocumentReader(cluster)
+        reconciler = ViewReconciler(administration, opening)
+        documents = IncludedDocumentReader(administration)
         let meter = ViewMeter(environment.time, of: { opening.service })
         self.meter = meter
         // Samples and other nodes ask every second.
         let last = Guarded((number: UInt64(0), statistics: ViewStatistics()))
-        cluster.readViews {
+        administration.statistics.readViews {
             guard let reading = meter.read() else { return nil }
             return last.withLock { last in
                 if last.number != reading.number {
@@ -52,14 +56,14 @@ package final class NodeViews: Sendable {
         }
         let responders = Responders(opening: opening, programs: programs)
         links = QueryTransport(
-            own: { [weak cluster] in cluster?.thisNode },
+            own: { [weak administration] in administration?.thisNode },
             local: { responders.respond(to: $0, onThisThread: true, $1) },
-            streams: cluster.streams,
+            streams: administration.cluster.streams,
             environment: environment
         )
         acceptor = QueryAcceptor(
             respond: { responders.respond(to: $0, onThisThread: false, $1) },
-            streams: cluster.streams,
+            streams: administration.cluster.streams,
             environment: environment,
             keys: keys
         )

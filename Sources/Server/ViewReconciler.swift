@@ -18,7 +18,7 @@ internal import Vocabulary
 /// - Nothing is followed before the node carries out the current state: the index service removes
 ///   the indexes that a state does not need.
 final class ViewReconciler: ServingMapSource {
-    private let cluster: AdministrationService
+    private let administration: AdministrationService
     private let opening: IndexOpening
     private let core = Guarded(Core())
 
@@ -66,7 +66,7 @@ final class ViewReconciler: ServingMapSource {
         }
     }
 
-    private typealias MapRevision = AdministrationService.MapRevision
+    private typealias MapRevision = Cluster.MapRevision
 
     private struct KnownMap {
         let revision: MapRevision
@@ -78,8 +78,8 @@ final class ViewReconciler: ServingMapSource {
         let changed: @Sendable (QueryCoordination.ServingMap) -> Void
     }
 
-    init(_ cluster: AdministrationService, _ opening: IndexOpening) {
-        self.cluster = cluster
+    init(_ administration: AdministrationService, _ opening: IndexOpening) {
+        self.administration = administration
         self.opening = opening
     }
 
@@ -91,7 +91,7 @@ final class ViewReconciler: ServingMapSource {
     ///   is called even if there are no views, so that it removes their files.
     func start(hasFiles: Bool) {
         core.withLock { $0.hasIndexes = hasFiles }
-        cluster.observeState { [weak self] in self?.stateChanged() }
+        administration.cluster.observeState { [weak self] in self?.stateChanged() }
         opening.whenOpened { [weak self] in self?.stateChanged() }
         stateChanged()
     }
@@ -127,8 +127,8 @@ final class ViewReconciler: ServingMapSource {
 
     private func update() {
         // The state of a restarted node may lack buckets and views whose indexes it has.
-        guard cluster.isFollowingState else { return }
-        let (state, node) = (cluster.state, cluster.thisNode)
+        guard administration.applier.isFollowingState else { return }
+        let (state, node) = (administration.state, administration.thisNode)
         let isNews = core.withLock { core in
             let followed = PlacementInputs(state, on: node)
             guard core.followed != followed else { return false }
@@ -166,8 +166,9 @@ final class ViewReconciler: ServingMapSource {
     /// Each query asks several times, so a map is kept while the bucket has its revision, and the state is
     /// not copied to find that out.
     func servingMap(ofBucket uuid: String) -> QueryCoordination.ServingMap? {
-        guard let revision = cluster.mapRevision(ofBucket: uuid) else { return nil }
-        return knownMap(ofBucket: uuid, revision) ?? servingMap(ofBucket: uuid, in: cluster.state)
+        guard let revision = administration.cluster.mapRevision(ofBucket: uuid) else { return nil }
+        return knownMap(ofBucket: uuid, revision)
+            ?? servingMap(ofBucket: uuid, in: administration.state)
     }
 
     private func knownMap(
@@ -221,7 +222,7 @@ final class ViewReconciler: ServingMapSource {
     }
 
     func name(of node: NodeNumber) -> String {
-        guard let record = cluster.state.node(number: node) else { return "node \(node)" }
+        guard let record = administration.state.node(number: node) else { return "node \(node)" }
         let host = record.host.contains(":") ? "[\(record.host)]" : record.host
         return "\(host):\(record.ports.views)"
     }

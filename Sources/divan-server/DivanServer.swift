@@ -76,7 +76,7 @@ struct DivanServer: AsyncParsableCommand {
         let logger = FrameworkLog.logger(world.environment.trace)
         let services = viewServices(of: node)
         let admin = try await AdminServer.start(
-            service: node.cluster,
+            service: node.administration,
             views: services,
             host: options.bind,
             port: node.adminPort,
@@ -128,7 +128,7 @@ struct DivanServer: AsyncParsableCommand {
     private func viewServices(of node: Node) -> ViewServer.Services? {
         guard let views = node.views else { return nil }
         let queries = IndexQueries(
-            node.cluster,
+            node.administration,
             IndexQueries.Node(
                 indexes: { views.indexes },
                 dependencies: { views.dependencies },
@@ -136,9 +136,9 @@ struct DivanServer: AsyncParsableCommand {
             )
         )
         return ViewServer.Services(
-            designDocuments: node.cluster,
+            designDocuments: node.designDocuments,
             queries: queries,
-            trials: PoolMapTrials(service: node.cluster, scripts: { views.openScripts() }),
+            trials: PoolMapTrials(service: node.administration, scripts: { views.openScripts() }),
             reading: { views.reading }
         )
     }

@@ -10,7 +10,7 @@ import Vocabulary
 
     private func started(_ plane: RecordingPlane) async throws -> AdministrationService {
         let service = try world.service(plane)
-        service.openBuckets()
+        service.applier.openBuckets()
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
         return service
     }
@@ -27,59 +27,63 @@ import Vocabulary
     @Test func userChangesAreAppliedToDataPlane() async throws {
         let plane = RecordingPlane()
         let service = try await started(plane)
-        _ = await service.initialise(
+        _ = await service.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(users(plane) == ["A": ["admin"]])
         let roles = ("roles", "data_reader[b],views_admin[*]")
-        _ = await service.putUser("u", form(roles, ("password", "secret")), by: "A")
+        _ = await service.users.put("u", form(roles, ("password", "secret")), by: "A")
         #expect(users(plane) == ["A": ["admin"], "u": ["data_reader[b]", "views_admin[*]"]])
         let before = plane.record.withLock { $0.users["u"] }
-        _ = await service.putUser("u", form(("roles", "data_reader[b]")), by: "A")
+        _ = await service.users.put("u", form(("roles", "data_reader[b]")), by: "A")
         #expect(users(plane)["u"] == ["data_reader[b]"])
         #expect(plane.record.withLock { $0.users["u"] } == before)
-        _ = await service.putUser(
+        _ = await service.users.put(
             "u",
             form(("roles", "data_reader[b]"), ("password", "secret2")),
             by: "A"
         )
         #expect(plane.record.withLock { $0.users["u"] } != before)
-        _ = await service.deleteBucket("b")
+        _ = await service.buckets.delete("b")
         #expect(users(plane)["u"] == [])
-        _ = await service.deleteUser("u", by: "A")
+        _ = await service.users.delete("u", by: "A")
         #expect(users(plane) == ["A": ["admin"]])
         service.stop()
     }
 
     @Test func restartedNodeHasItsUsersBeforeItListens() async throws {
         let first = try await started(RecordingPlane())
-        _ = await first.initialise(
+        _ = await first.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await first.putUser("u", form(("roles", "ro_admin"), ("password", "secret")), by: "A")
+        _ = await first.users.put(
+            "u",
+            form(("roles", "ro_admin"), ("password", "secret")),
+            by: "A"
+        )
         first.stop()
         let plane = RecordingPlane()
         let second = try world.service(plane)
-        second.openBuckets()
+        second.applier.openBuckets()
         #expect(users(plane) == ["A": ["admin"], "u": ["ro_admin"]])
         second.stop()
     }
 
     @Test func bucketPasswordAuthenticatesLoginsWithBucketName() async throws {
         let service = try await started(RecordingPlane())
-        _ = await service.initialise(
+        _ = await service.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("saslPassword", "its own"))
-        _ = await service.createBucket(bucket)
+        _ = await service.buckets.create(bucket)
         let keys = try #require(service.state.bucket(named: "b")?.settings.password)
         #expect(!keys.isEmpty && !String(decoding: keys, as: UTF8.self).contains("its own"))
-        #expect(service.login("b", "its own") == .bucket("b"))
-        #expect(service.login("b", "") == nil)
-        _ = await service.changeBucket("b", form(("saslPassword", "")))
-        #expect(service.login("b", "its own") == nil)
-        #expect(service.login("b", "") == nil)
+        #expect(service.users.login("b", "its own") == .bucket("b"))
+        #expect(service.users.login("b", "") == nil)
+        _ = await service.buckets.change("b", form(("saslPassword", "")))
+        #expect(service.users.login("b", "its own") == nil)
+        #expect(service.users.login("b", "") == nil)
         service.stop()
     }
 }

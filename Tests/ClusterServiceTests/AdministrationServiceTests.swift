@@ -20,14 +20,14 @@ import Vocabulary
 
     func started(_ plane: RecordingPlane) async throws -> AdministrationService {
         let service = try world.service(plane)
-        service.openBuckets()
+        service.applier.openBuckets()
         try await service.start(host: "127.0.0.1", ports: ports)
         return service
     }
 
     func provisioned(_ plane: RecordingPlane) async throws -> AdministrationService {
         let service = try await started(plane)
-        guard case .done = await service.initialise(credentials) else {
+        guard case .done = await service.settings.initialise(credentials) else {
             Issue.record("not initialised")
             return service
         }
@@ -38,20 +38,20 @@ import Vocabulary
         let service = try world.service(RecordingPlane())
         defer { service.stop() }
         let seen = Guarded<[Bool]>([])
-        service.observeState { [weak service] in
-            let isFollowing = service?.isFollowingState ?? false
+        service.cluster.observeState { [weak service] in
+            let isFollowing = service?.applier.isFollowingState ?? false
             seen.withLock { $0.append(isFollowing) }
         }
-        #expect(!service.isFollowingState)
-        service.openBuckets()
-        #expect(service.isFollowingState)
+        #expect(!service.applier.isFollowingState)
+        service.applier.openBuckets()
+        #expect(service.applier.isFollowingState)
         #expect(seen.withLock { $0.last } == true)
     }
 
     @Test func restartedNodeKeepsIdentityAndSettings() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
-        _ = await first.change(form(("clusterName", "Home"), ("memoryQuota", "512")))
+        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await first.settings.change(form(("clusterName", "Home"), ("memoryQuota", "512")))
         let state = first.state
         first.stop()
 
@@ -77,12 +77,12 @@ import Vocabulary
 
     @Test func changedPortAfterRestartIsPublishedUnderNewRevision() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         let before = try #require(first.state.bucket(named: "b")).rev
         let uuid = first.state.nodes.first?.uuid
         first.stop()
         let second = try world.service(RecordingPlane())
-        second.openBuckets()
+        second.applier.openBuckets()
         try await second.start(host: "127.0.0.1", ports: NodePorts(admin: 8_191, data: 11_310))
         let after = try #require(second.state.bucket(named: "b")).rev
         #expect(after > before)
@@ -97,15 +97,15 @@ import Vocabulary
         plane.record.withLock {
             $0.witness = { [weak service] call in
                 guard call == "open b" else { return }
-                seen.withLock { $0 = service?.readinessObstacles }
+                seen.withLock { $0 = service?.health.readinessObstacles }
             }
         }
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(seen.withLock { $0 } == [])
-        #expect(service.readinessObstacles.isEmpty)
+        #expect(service.health.readinessObstacles.isEmpty)
         // The data plane has lost the bucket of an entry that was carried out before.
         plane.record.withLock { $0.status["b"] = nil }
-        #expect(service.readinessObstacles == [.failed(bucket: "b")])
+        #expect(service.health.readinessObstacles == [.failed(bucket: "b")])
     }
 
     @Test func newBucketIsStoredBeforeOpeningAndOpenedBeforePublishing() async throws {
@@ -126,7 +126,7 @@ import Vocabulary
                 seen.withLock { $0.append("\(call): \(creations) on disk") }
             }
         }
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         let rev = try #require(service.state.bucket(named: "b")).rev
         #expect(
             seen.withLock { $0 } == ["open b: 1 on disk", "publish b 1.\(rev): 1 on disk"]
@@ -136,10 +136,10 @@ import Vocabulary
     @Test func changeIsRefusedWhenDiskFails() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        try service.controlStore.limit(pages: 1)
+        try service.cluster.controlStore.limit(pages: 1)
         let kept = service.state
         plane.record.withLock { $0.calls = [] }
-        let outcome = await service.change(form(("clusterName", "another name")))
+        let outcome = await service.settings.change(form(("clusterName", "another name")))
         guard case .failed(let failure) = outcome else {
             Issue.record("kept: \(outcome)")
             return
@@ -147,32 +147,32 @@ import Vocabulary
         #expect(failure.contains("full"))
         #expect(service.state == kept)
         #expect(plane.calls.isEmpty)
-        #expect(service.alerts.contains { $0.message.contains("takes no part") })
-        try service.controlStore.limit(pages: 0)
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        #expect(service.health.alerts.contains { $0.message.contains("takes no part") })
+        try service.cluster.controlStore.limit(pages: 0)
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(service.state.buckets.count == 1)
-        #expect(!service.alerts.contains { $0.message.contains("takes no part") })
+        #expect(!service.health.alerts.contains { $0.message.contains("takes no part") })
     }
 
     @Test func readCurrentReturnsAgreedChange() async throws {
         let service = try await provisioned(RecordingPlane())
-        _ = await service.change(form(("clusterName", "Home")))
-        #expect(try await service.readCurrent().name == "Home")
+        _ = await service.settings.change(form(("clusterName", "Home")))
+        #expect(try await service.cluster.readCurrent().name == "Home")
         service.stop()
-        await #expect(throws: ClusterError.self) { try await service.readCurrent() }
+        await #expect(throws: ClusterError.self) { try await service.cluster.readCurrent() }
     }
 
     @Test func bucketThatFailsToOpenAtStartIsReopened() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         first.stop()
         let plane = RecordingPlane()
         plane.record.withLock { $0.refused = ["b"] }
         let second = try await started(plane)
-        #expect(second.alerts.contains { $0.message.contains("no room for b") })
+        #expect(second.health.alerts.contains { $0.message.contains("no room for b") })
         plane.record.withLock { $0.refused = [] }
         world.lanes.runTimers()
-        #expect(!second.alerts.contains { $0.message.contains("no room for b") })
+        #expect(!second.health.alerts.contains { $0.message.contains("no room for b") })
         #expect(plane.calls.suffix(2).first == "open b")
     }
 
@@ -180,7 +180,7 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         plane.record.withLock { $0.refused = ["b"] }
-        let outcome = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        let outcome = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         guard case .failed(let text) = outcome else {
             Issue.record("\(outcome)")
             return
@@ -193,24 +193,27 @@ import Vocabulary
     @Test func bucketIsCreatedChangedFlushedAndDeleted() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         plane.record.withLock { $0.calls = [] }
-        guard case .flushDisabled = await service.flushBucket("b") else {
+        guard case .flushDisabled = await service.buckets.flush("b") else {
             Issue.record("flushed")
             return
         }
-        _ = await service.changeBucket("b", form(("flushEnabled", "1"), ("replicaNumber", "2")))
+        _ = await service.buckets.change(
+            "b",
+            form(("flushEnabled", "1"), ("replicaNumber", "2"))
+        )
         let bucket = try #require(service.state.bucket(named: "b"))
         #expect(bucket.settings.flushEnabled)
         #expect(bucket.placements[7].chain == [service.thisNode])
         #expect(bucket.replicaColumns == 2)
-        guard case .done = await service.flushBucket("b") else {
+        guard case .done = await service.buckets.flush("b") else {
             Issue.record("not flushed")
             return
         }
-        _ = await service.changeBucket("b", form(("flushEnabled", "1")))
-        _ = await service.deleteBucket("b")
-        guard case .unknown = await service.deleteBucket("b") else {
+        _ = await service.buckets.change("b", form(("flushEnabled", "1")))
+        _ = await service.buckets.delete("b")
+        guard case .unknown = await service.buckets.delete("b") else {
             Issue.record("deleted twice")
             return
         }
@@ -225,9 +228,9 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await service.createBucket(bucket)
+        _ = await service.buckets.create(bucket)
         plane.record.withLock { $0.refused = ["b"] }
-        guard case .done = await service.flushBucket("b") else {
+        guard case .done = await service.buckets.flush("b") else {
             Issue.record("not flushed")
             return
         }
@@ -240,27 +243,27 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await service.createBucket(bucket)
+        _ = await service.buckets.create(bucket)
         plane.carriedThrough.withLock { $0 = 0 }
         let over = Guarded(0)
         let flush: @Sendable () async -> BucketOutcome = {
             defer { over.withLock { $0 += 1 } }
-            return await service.flushBucket("b")
+            return await service.buckets.flush("b")
         }
         async let first = flush()
         for _ in 0..<500 where service.state.bucket(named: "b")?.flush == nil {
             try await Task.sleep(for: .milliseconds(10))
         }
-        let running = service.raftStatus.applied
+        let running = service.cluster.raftStatus.applied
         async let second = flush()
         // It is refused, without an effect on the data plane.
-        for _ in 0..<500 where service.raftStatus.applied == running {
+        for _ in 0..<500 where service.cluster.raftStatus.applied == running {
             try await Task.sleep(for: .milliseconds(10))
         }
-        #expect(service.raftStatus.applied > running)
+        #expect(service.cluster.raftStatus.applied > running)
         plane.carriedThrough.withLock { $0 = .max }
         // A lone node's orchestrator runs again after a change.
-        _ = await service.change(form(("clusterName", "Home")))
+        _ = await service.settings.change(form(("clusterName", "Home")))
         for _ in 0..<500 where over.withLock({ $0 < 2 }) {
             try await Task.sleep(for: .milliseconds(10))
         }
@@ -284,14 +287,14 @@ import Vocabulary
     @Test func flushInterruptedByStopOfLoneNodeEndsAfterRestart() async throws {
         let first = try await provisioned(RecordingPlane())
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await first.createBucket(bucket)
+        _ = await first.buckets.create(bucket)
         let held = RecordingPlane()
         held.carriedThrough.withLock { $0 = 0 }
         first.stop()
         let second = try await started(held)
         let uuid = try #require(second.state.bucket(named: "b")).settings.uuid
         let begin = BucketStep(name: "b", uuid: uuid, phase: .begin)
-        guard case .done = try await second.propose(.flushBucket(begin)) else {
+        guard case .done = try await second.cluster.propose(.flushBucket(begin)) else {
             Issue.record("the flush did not begin")
             return
         }
@@ -315,7 +318,7 @@ import Vocabulary
         let outcomes = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<8 {
                 group.addTask {
-                    if case .done = await service.createBucket(form) { true } else { false }
+                    if case .done = await service.buckets.create(form) { true } else { false }
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }
@@ -327,13 +330,13 @@ import Vocabulary
     @Test func administratorIsSetOnceWithoutPasswordThenReplaced() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        guard case .refused(let errors) = await service.initialise(credentials) else {
+        guard case .refused(let errors) = await service.settings.initialise(credentials) else {
             Issue.record("initialised twice")
             return
         }
         #expect(errors == [FieldError("_", "The cluster is initialized already")])
         let next = form(("port", "SAME"), ("username", "Eve"), ("password", "secret2"))
-        guard case .done = await service.setAdministrator(next, isFirst: false, by: root)
+        guard case .done = await service.settings.setAdministrator(next, isFirst: false, by: root)
         else {
             Issue.record("not changed")
             return
@@ -347,33 +350,35 @@ import Vocabulary
 
     @Test func watcherWakesOnChangeStopAndTimeout() async throws {
         let service = try await provisioned(RecordingPlane())
-        let start = service.changes
-        async let heard = service.waitForChange(after: start, nanoseconds: 1 << 60)
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        let start = service.cluster.changes
+        async let heard = service.cluster.waitForChange(after: start, nanoseconds: 1 << 60)
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(await heard == start + 1)
         // A late watcher does not wait.
-        #expect(await service.waitForChange(after: start, nanoseconds: 1 << 60) == start + 1)
+        #expect(
+            await service.cluster.waitForChange(after: start, nanoseconds: 1 << 60) == start + 1
+        )
         let isOver = Guarded(false)
         let patience = Task {
             defer { isOver.withLock { $0 = true } }
-            return await service.waitForChange(after: start + 1, nanoseconds: 1)
+            return await service.cluster.waitForChange(after: start + 1, nanoseconds: 1)
         }
         while !isOver.withLock({ $0 }) {
             world.lanes.runTimers()
             await Task.yield()
         }
         #expect(await patience.value == start + 1)
-        async let last = service.waitForChange(after: start + 1, nanoseconds: 1 << 60)
+        async let last = service.cluster.waitForChange(after: start + 1, nanoseconds: 1 << 60)
         service.stop()
         #expect(await last == start + 2)
     }
 
     @Test func changeCancelsTimerOfItsWatcher() async throws {
         let service = try await provisioned(RecordingPlane())
-        let start = service.changes
-        async let heard = service.waitForChange(after: start, nanoseconds: 1 << 60)
+        let start = service.cluster.changes
+        async let heard = service.cluster.waitForChange(after: start, nanoseconds: 1 << 60)
         while world.lanes.timerCount(nanoseconds: 1 << 60) == 0 { await Task.yield() }
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(await heard == start + 1)
         #expect(world.lanes.timerCount(nanoseconds: 1 << 60) == 0)
     }
@@ -381,12 +386,12 @@ import Vocabulary
     @Test func nodeIsHealthyWhenEveryBucketIsReady() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        #expect(service.nodeStatus == .healthy)
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
-        #expect(service.nodeStatus == .healthy)
+        #expect(service.statistics.nodeStatus == .healthy)
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        #expect(service.statistics.nodeStatus == .healthy)
         plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
-        #expect(service.nodeStatus == .warmup)
+        #expect(service.statistics.nodeStatus == .warmup)
         plane.record.withLock { $0.status["b"] = .failed("damaged") }
-        #expect(service.nodeStatus == .unhealthy)
+        #expect(service.statistics.nodeStatus == .unhealthy)
     }
 }

@@ -84,29 +84,29 @@ import Vocabulary
         defer { scene.stop() }
         try await scene.build()
         let form = FormParameters([("password", "secret"), ("roles", "ro_admin")])
-        guard case .done = await scene[2].putUser("eve", form, by: root) else {
+        guard case .done = await scene[2].users.put("eve", form, by: root) else {
             throw SceneError("no user")
         }
         let tells = { (entry: EventLog.Entry) in
             entry.text.hasPrefix("The user \"eve\" was created by \"Administrator\"")
         }
         let isTold = await eventually {
-            scene[1].events.all().contains(where: tells)
-                && scene[2].events.all().contains(where: tells)
+            scene[1].cluster.events.all().contains(where: tells)
+                && scene[2].cluster.events.all().contains(where: tells)
         }
         #expect(isTold)
-        let index = try #require(scene[1].events.all().first(where: tells)?.index)
+        let index = try #require(scene[1].cluster.events.all().first(where: tells)?.index)
         #expect(index > 0)
-        let listed = await scene[1].events(sinceMilliseconds: 0, countMax: 500)
+        let listed = await scene[1].statistics.events(sinceMilliseconds: 0, countMax: 500)
         #expect(listed.filter { tells($0.entry) }.map(\.node) == [scene[1].thisNode])
-        scene[2].logEvent(.info, .settings, index: index, "The user \"eve\" was deleted.")
-        let both = await scene[1].events(sinceMilliseconds: 0, countMax: 500)
+        scene[2].cluster.logEvent(.info, .settings, index: index, "The user \"eve\" was deleted.")
+        let both = await scene[1].statistics.events(sinceMilliseconds: 0, countMax: 500)
         #expect(both.filter { $0.entry.index == index }.count == 2)
         // A mistake of a node: it proposes what its login may not order.
-        let forged = try await scene[2].propose(.deleteUser(id: "eve"), by: "eve")
+        let forged = try await scene[2].cluster.propose(.deleteUser(id: "eve"), by: "eve")
         guard case .refused(.notPermitted) = forged else { throw SceneError("\(forged)") }
         let isNoticed = await eventually {
-            scene[1].events.all().contains {
+            scene[1].cluster.events.all().contains {
                 $0.text.hasPrefix("The user \"eve\" was not deleted: \"eve\" lacks")
             }
         }

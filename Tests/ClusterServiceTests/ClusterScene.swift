@@ -35,9 +35,11 @@ final class ClusterScene: Sendable {
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
         try await self[1].useLeastRounds()
-        guard case .done = await self[1].initialise(form) else { throw SceneError("initialise") }
+        guard case .done = await self[1].settings.initialise(form) else {
+            throw SceneError("initialise")
+        }
         for member in members.dropFirst() {
-            let outcome = await self[1].addNode(
+            let outcome = await self[1].membership.addNode(
                 "127.0.0.1:\(member.ports.admin)",
                 token: "",
                 services: ["kv"],
@@ -47,7 +49,7 @@ final class ClusterScene: Sendable {
         }
         let known = self[1].state.nodes.map(\.otpNode)
         guard
-            case .running = await self[1].rebalance(known: known, ejected: [], by: root)
+            case .running = await self[1].membership.rebalance(known: known, ejected: [], by: root)
         else { throw SceneError("rebalance") }
         let isBuilt = await eventually {
             members.allSatisfy { member in
@@ -64,7 +66,7 @@ final class ClusterScene: Sendable {
         settings.replicas = replicas
         settings.vBuckets = rows.count
         let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
-        let outcome = try await self[1].propose(.createBucket(bucket))
+        let outcome = try await self[1].cluster.propose(.createBucket(bucket))
         guard case .done = outcome else { throw SceneError("createBucket: \(outcome)") }
         let isThere = await eventually {
             members.allSatisfy { $0.service.state.bucket(named: "b") != nil }
@@ -76,7 +78,7 @@ final class ClusterScene: Sendable {
     func keepFromFailingOver() async throws {
         var settings = self[1].state.settings
         settings.autoFailover.isEnabled = false
-        _ = try await self[1].propose(.setSettings(settings))
+        _ = try await self[1].cluster.propose(.setSettings(settings))
     }
 
     /// Three nodes, the first two with a bucket; a rebalance waits for the third one's copies.
@@ -177,7 +179,7 @@ final class SceneMember: Sendable {
         )
         let lanes = TappedLanes(over: world.environment.lanes)
         let plane = RecordingPlane()
-        var settings = AdministrationService.Settings(
+        var settings = Cluster.Settings(
             directory: root,
             memoryQuota: 1_000 << 20,
             memoryTotal: memoryTotal
@@ -200,7 +202,7 @@ final class SceneMember: Sendable {
             passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
             probe: probe
         )
-        service.openBuckets()
+        service.applier.openBuckets()
         let address = SocketAddress(host: "127.0.0.1", port: ports.peer)
         let port = try service.listenForPeers(on: address)
         portsBox.withLock { $0.peer = port }

@@ -16,7 +16,7 @@ import Vocabulary
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one]])
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].compactBucket("b") else {
+        guard case .done = await scene[3].compaction.compact("b") else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -24,22 +24,22 @@ import Vocabulary
             member.plane?.calls.contains("compact b") ?? false
         }
         #expect(begun[0...1] == [true, true])
-        guard case .unknown = await scene[1].compactBucket("none") else {
+        guard case .unknown = await scene[1].compaction.compact("none") else {
             Issue.record("a bucket that does not exist was compacted")
             return
         }
         #expect(scene.members[2].plane?.calls.contains("compact b") == false)
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compactBucket("b") else {
+        guard case .failed(let text) = await scene[3].compaction.compact("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
         #expect(text.contains("\(scene.name(2)) did not answer"))
         #expect(text.hasPrefix("Not all nodes have begun"))
-        let warnings = scene[3].events.all().filter { $0.severity == .warning }.map(\.text)
+        let warnings = scene[3].cluster.events.all().filter { $0.severity == .warning }.map(\.text)
         #expect(warnings.contains { $0.contains("\(scene.name(2)) did not answer") })
         scene.members[0].stop()
-        guard case .failed(let text) = await scene[3].compactBucket("b") else {
+        guard case .failed(let text) = await scene[3].compaction.compact("b") else {
             Issue.record("a stopped node has begun")
             return
         }
@@ -58,13 +58,21 @@ import Vocabulary
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
         let names = (0..<6).map { "d\($0)" }
         for name in names {
-            _ = try await scene[3].putDesignDocument(name, body: body, inBucket: "b")
+            _ = try await scene[3].designDocuments.putDesignDocument(
+                name,
+                body: body,
+                inBucket: "b"
+            )
         }
         for number in 1...3 {
-            #expect(await eventually { scene[number].designDocument("d5", ofBucket: "b") != nil })
+            #expect(
+                await eventually {
+                    scene[number].designDocuments.document("d5", ofBucket: "b") != nil
+                }
+            )
         }
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compactBucketAndViews("b") else {
+        guard case .failed(let text) = await scene[3].compaction.compactAll("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -83,7 +91,7 @@ import Vocabulary
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one]])
         #expect(await eventually { scene[3].state.featureLevel == .current })
-        #expect(scene[3].compactions(ofBucket: "b").isEmpty)
+        #expect(scene[3].compaction.compactions(ofBucket: "b").isEmpty)
         for (number, plane) in scene.members.compactMap(\.plane).prefix(2).enumerated() {
             // Statistics have the figures of buckets with statistics only.
             plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
@@ -91,14 +99,14 @@ import Vocabulary
             plane.compactions.withLock { $0["b"] = work }
         }
         let works = [CompactionWork(done: 0, total: 9), CompactionWork(done: 1, total: 9)]
-        #expect(await eventually { scene[3].compactions(ofBucket: "b") == works })
-        #expect(await eventually { scene[1].compactions(ofBucket: "b") == works })
+        #expect(await eventually { scene[3].compaction.compactions(ofBucket: "b") == works })
+        #expect(await eventually { scene[1].compaction.compactions(ofBucket: "b") == works })
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
-        _ = try await scene[3].putDesignDocument("x", body: body, inBucket: "b")
+        _ = try await scene[3].designDocuments.putDesignDocument("x", body: body, inBucket: "b")
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].cancelCompaction("b"),
-            case .done = await scene[3].cancelCompactionOfBucketAndViews("b"),
-            case .unknown = await scene[3].cancelCompaction("none")
+        guard case .done = await scene[3].compaction.cancel("b"),
+            case .done = await scene[3].compaction.cancelAll("b"),
+            case .unknown = await scene[3].compaction.cancel("none")
         else {
             Issue.record("not all nodes have ended")
             return
@@ -112,9 +120,9 @@ import Vocabulary
             #expect(orders.map(\.designDocument) == ["x"] && orders[0].isCancellation)
         }
         scene.members[1].plane?.compactions.withLock { $0 = [:] }
-        #expect(await eventually { scene[3].compactions(ofBucket: "b") == [works[0]] })
+        #expect(await eventually { scene[3].compaction.compactions(ofBucket: "b") == [works[0]] })
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].cancelCompaction("b") else {
+        guard case .failed(let text) = await scene[3].compaction.cancel("b") else {
             Issue.record("node 2 has ended its compaction although it is stopped")
             return
         }
@@ -130,14 +138,14 @@ import Vocabulary
         for number in [1, 2] {
             let plane = scene.members[number - 1].plane
             plane?.refusesCompaction.withLock { $0 = true }
-            guard case .failed(let text) = await scene[1].compactBucket("b") else {
+            guard case .failed(let text) = await scene[1].compaction.compact("b") else {
                 Issue.record("a node that refuses has begun")
                 return
             }
             #expect(text.contains("Not all nodes have begun compaction: \(scene.name(number)) "))
             plane?.refusesCompaction.withLock { $0 = false }
         }
-        guard case .done = await scene[1].compactBucket("b") else {
+        guard case .done = await scene[1].compaction.compact("b") else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -151,7 +159,7 @@ import Vocabulary
         try await scene.createBucket([[one, two], [two, one]])
         #expect(await eventually { scene[3].state.featureLevel == .current })
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].purgeBucket("b") else {
+        guard case .done = await scene[3].compaction.purge("b") else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -159,14 +167,14 @@ import Vocabulary
             member.plane?.calls.contains("purge b") ?? false
         }
         #expect(begun == [true, true, false])
-        guard case .unknown = await scene[1].purgeBucket("none") else {
+        guard case .unknown = await scene[1].compaction.purge("none") else {
             Issue.record("a bucket that does not exist was purged")
             return
         }
         let plane = try #require(scene.members[0].plane)
         plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
         for asked in [1, 3] {
-            guard case .failed(let text) = await scene[asked].purgeBucket("b") else {
+            guard case .failed(let text) = await scene[asked].compaction.purge("b") else {
                 Issue.record("node 1 has begun although it is loading the bucket")
                 return
             }
@@ -174,7 +182,7 @@ import Vocabulary
         }
         plane.record.withLock { $0.status["b"] = .ready }
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].purgeBucket("b") else {
+        guard case .failed(let text) = await scene[3].compaction.purge("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -203,17 +211,26 @@ import Vocabulary
             ("x", #"{"views":{"v":{"map":"function (d) {}"}}}"#), ("empty", #"{"views":{}}"#),
         ] {
             let body = Array(text.utf8)
-            _ = try await scene[3].putDesignDocument(name, body: body, inBucket: "b")
+            _ = try await scene[3].designDocuments.putDesignDocument(
+                name,
+                body: body,
+                inBucket: "b"
+            )
         }
         for number in 1...3 {
             #expect(
-                await eventually { scene[number].designDocument("empty", ofBucket: "b") != nil }
+                await eventually {
+                    scene[number].designDocuments.document("empty", ofBucket: "b") != nil
+                }
             )
         }
         scene.members[1].views.withLock { $0.hasIndexes = false }
         func compact(_ name: String, _ bucket: String = "b") async -> DesignDocumentError? {
             await outcome { () async throws(DesignDocumentError) in
-                try await scene[3].compactViews(ofDesignDocument: name, inBucket: bucket)
+                try await scene[3].designDocuments.compactViews(
+                    ofDesignDocument: name,
+                    inBucket: bucket
+                )
             }
         }
         // Requested from the node without a part of the bucket.
@@ -226,7 +243,10 @@ import Vocabulary
         #expect(await compact("y")?.code == .documentUnknown)
         #expect(await compact("x", "c")?.code == .bucketUnknown)
         let cancelled = await outcome { () async throws(DesignDocumentError) in
-            try await scene[1].cancelViewCompaction(ofDesignDocument: "x", inBucket: "b")
+            try await scene[1].designDocuments.cancelViewCompaction(
+                ofDesignDocument: "x",
+                inBucket: "b"
+            )
         }
         #expect(cancelled == nil)
         let orders = scene.members.map { $0.views.withLock { $0.orders } }
@@ -240,14 +260,14 @@ import Vocabulary
         }
         // Compaction of the bucket includes its views. A node without indexes does not fail it.
         scene.members[1].views.withLock { $0.hasIndexes = false }
-        guard case .done = await scene[3].compactBucketAndViews("b") else {
+        guard case .done = await scene[3].compaction.compactAll("b") else {
             Issue.record("not all nodes have begun")
             return
         }
         #expect(scene.members[0].plane?.calls.contains("compact b") == true)
         #expect(scene.members[0].views.withLock { $0.orders.count } == 4)
         // Compaction of the documents alone does not.
-        guard case .done = await scene[3].compactBucket("b") else {
+        guard case .done = await scene[3].compaction.compact("b") else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -263,10 +283,13 @@ import Vocabulary
         try await scene.createBucket([[one, two], [two, one]])
         #expect(await eventually { scene[1].state.featureLevel == .current })
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
-        _ = try await scene[1].putDesignDocument("x", body: body, inBucket: "b")
+        _ = try await scene[1].designDocuments.putDesignDocument("x", body: body, inBucket: "b")
         func compact() async -> DesignDocumentError? {
             await outcome { () async throws(DesignDocumentError) in
-                try await scene[1].compactViews(ofDesignDocument: "x", inBucket: "b")
+                try await scene[1].designDocuments.compactViews(
+                    ofDesignDocument: "x",
+                    inBucket: "b"
+                )
             }
         }
         // Each node, the one that is asked and the other one, opens its indexes at the third request.
@@ -288,13 +311,13 @@ import Vocabulary
         try await scene.createBucket([[NodeNumber(1)]], replicas: 0)
         #expect(await eventually { scene[1].state.featureLevel == .current })
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
-        _ = try await scene[1].putDesignDocument("x", body: body, inBucket: "b")
+        _ = try await scene[1].designDocuments.putDesignDocument("x", body: body, inBucket: "b")
         scene.members[0].views.withLock { $0.hasIndexes = false }
         async let compaction = outcome { () async throws(DesignDocumentError) in
-            try await scene[1].compactViews(ofDesignDocument: "x", inBucket: "b")
+            try await scene[1].designDocuments.compactViews(ofDesignDocument: "x", inBucket: "b")
         }
         #expect(await eventually { !scene.members[0].views.withLock { $0.orders.isEmpty } })
-        _ = try await scene[1].deleteDesignDocument("x", inBucket: "b")
+        _ = try await scene[1].designDocuments.deleteDesignDocument("x", inBucket: "b")
         #expect(await compaction?.code == .documentUnknown)
     }
 }

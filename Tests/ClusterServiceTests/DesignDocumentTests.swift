@@ -16,12 +16,12 @@ import Vocabulary
         scripts: (any ScriptCheck)? = nil
     ) async throws -> AdministrationService {
         let service = try world.service(RecordingPlane(), scripts: scripts)
-        service.openBuckets()
+        service.applier.openBuckets()
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
         let credentials = [("port", "SAME"), ("username", "A"), ("password", "password")]
-        _ = await service.initialise(FormParameters(credentials.map { ($0.0, $0.1) }))
+        _ = await service.settings.initialise(FormParameters(credentials.map { ($0.0, $0.1) }))
         let bucket = [("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1")]
-        _ = await service.createBucket(FormParameters(bucket.map { ($0.0, $0.1) }))
+        _ = await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
         return service
     }
 
@@ -42,72 +42,88 @@ import Vocabulary
         to service: AdministrationService
     ) async -> DesignDocumentError? {
         await refusal { () throws(DesignDocumentError) in
-            _ = try await service.putDesignDocument(name, body: Array(text.utf8), inBucket: "b")
+            _ = try await service.designDocuments.putDesignDocument(
+                name,
+                body: Array(text.utf8),
+                inBucket: "b"
+            )
         }
     }
 
     private func designEvents(_ service: AdministrationService) -> [String] {
-        service.events.all().map(\.text).filter { $0.contains("Design document") }
+        service.cluster.events.all().map(\.text).filter { $0.contains("Design document") }
     }
 
     @Test func queriesReadMapRevisionAndUUIDsOfAppliedState() async throws {
         let service = try await started()
-        func revision(_ name: String) -> AdministrationService.MapRevision? {
+        func revision(_ name: String) -> Cluster.MapRevision? {
             service.state.bucket(named: name).map {
-                AdministrationService.MapRevision(epoch: service.state.revEpoch, revision: $0.rev)
+                Cluster.MapRevision(epoch: service.state.revEpoch, revision: $0.rev)
             }
         }
         let uuid = try #require(service.state.bucket(named: "b")?.settings.uuid)
-        let first = try #require(service.mapRevision(ofBucket: uuid))
+        let first = try #require(service.cluster.mapRevision(ofBucket: uuid))
         #expect(first == revision("b"))
-        #expect(!service.hasSeveralNodes)
+        #expect(!service.cluster.hasSeveralNodes)
         #expect(service.state.uuid(ofBucket: "b") == uuid)
         #expect(service.state.uuid(ofBucket: "c") == nil)
-        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
+        #expect(service.cluster.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
         #expect(await put("x", Self.views, to: service) == nil)
-        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == uuid)
-        #expect(service.uuid(ofBucket: "b", withDesignDocument: "y") == nil)
-        #expect(service.uuid(ofBucket: "c", withDesignDocument: "x") == nil)
-        #expect(service.mapRevision(ofBucket: "b") == nil, "it has a UUID")
+        #expect(service.cluster.uuid(ofBucket: "b", withDesignDocument: "x") == uuid)
+        #expect(service.cluster.uuid(ofBucket: "b", withDesignDocument: "y") == nil)
+        #expect(service.cluster.uuid(ofBucket: "c", withDesignDocument: "x") == nil)
+        #expect(service.cluster.mapRevision(ofBucket: "b") == nil, "it has a UUID")
         // A bucket of the same name has another UUID and another map.
-        _ = await service.deleteBucket("b")
-        #expect(service.mapRevision(ofBucket: uuid) == nil)
-        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
+        _ = await service.buckets.delete("b")
+        #expect(service.cluster.mapRevision(ofBucket: uuid) == nil)
+        #expect(service.cluster.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
         let bucket = [("name", "b"), ("ramQuotaMB", "100")]
-        _ = await service.createBucket(FormParameters(bucket.map { ($0.0, $0.1) }))
+        _ = await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
         let next = try #require(service.state.bucket(named: "b")?.settings.uuid)
-        let second = try #require(service.mapRevision(ofBucket: next))
+        let second = try #require(service.cluster.mapRevision(ofBucket: next))
         #expect(next != uuid && second == revision("b") && second != first)
         #expect(await put("x", Self.views, to: service) == nil)
-        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == next)
+        #expect(service.cluster.uuid(ofBucket: "b", withDesignDocument: "x") == next)
     }
 
     @Test func documentIsCreatedChangedPublishedAndDeleted() async throws {
         let service = try await started()
-        #expect(service.designDocuments(ofBucket: "b") == [])
-        #expect(service.designDocuments(ofBucket: "c") == nil)
+        #expect(service.designDocuments.documents(ofBucket: "b") == [])
+        #expect(service.designDocuments.documents(ofBucket: "c") == nil)
         let sent = Array("{ \"views\" : {} }".utf8)
-        let made = try await service.putDesignDocument("dev_x", body: sent, inBucket: "b")
+        let made = try await service.designDocuments.putDesignDocument(
+            "dev_x",
+            body: sent,
+            inBucket: "b"
+        )
         #expect(made.body == Array(#"{"views":{}}"#.utf8) && made.revision.number == 1)
-        #expect(service.designDocument("dev_x", ofBucket: "b") == made)
+        #expect(service.designDocuments.document("dev_x", ofBucket: "b") == made)
         // The same text with other blanks is no change.
-        let again = try await service.putDesignDocument("dev_x", body: made.body, inBucket: "b")
+        let again = try await service.designDocuments.putDesignDocument(
+            "dev_x",
+            body: made.body,
+            inBucket: "b"
+        )
         #expect(again == made)
         let views = Array(Self.views.utf8)
-        let changed = try await service.putDesignDocument("dev_x", body: views, inBucket: "b")
+        let changed = try await service.designDocuments.putDesignDocument(
+            "dev_x",
+            body: views,
+            inBucket: "b"
+        )
         #expect(changed.revision.number == 2)
         #expect(changed.definition.views.map(\.name) == ["v", "w"])
         // Publishing is a copy.
-        let published = try await service.putDesignDocument(
+        let published = try await service.designDocuments.putDesignDocument(
             "x",
             body: changed.body,
             inBucket: "b"
         )
         #expect(published.body == changed.body && published.revision.number == 1)
-        let ids = service.designDocuments(ofBucket: "b")?.map(\.id)
+        let ids = service.designDocuments.documents(ofBucket: "b")?.map(\.id)
         #expect(ids == ["_design/dev_x", "_design/x"])
-        try await service.deleteDesignDocument("dev_x", inBucket: "b")
-        #expect(service.designDocument("dev_x", ofBucket: "b") == nil)
+        try await service.designDocuments.deleteDesignDocument("dev_x", inBucket: "b")
+        #expect(service.designDocuments.document("dev_x", ofBucket: "b") == nil)
         let texts = [
             "Design document \"_design/dev_x\" of bucket \"b\" was created: revision "
                 + "\(made.revision).",
@@ -122,19 +138,19 @@ import Vocabulary
 
     @Test func documentSurvivesFlushAndRestart() async throws {
         let first = try await started()
-        let made = try await first.putDesignDocument(
+        let made = try await first.designDocuments.putDesignDocument(
             "x",
             body: Array(Self.views.utf8),
             inBucket: "b"
         )
-        guard case .done = await first.flushBucket("b") else {
+        guard case .done = await first.buckets.flush("b") else {
             Issue.record("not flushed")
             return
         }
-        #expect(first.designDocument("x", ofBucket: "b") == made)
+        #expect(first.designDocuments.document("x", ofBucket: "b") == made)
         first.stop()
         let second = try world.service(RecordingPlane())
-        #expect(second.designDocument("x", ofBucket: "b") == made)
+        #expect(second.designDocuments.document("x", ofBucket: "b") == made)
     }
 
     @Test func refusalsHaveCodeAndSentence() async throws {
@@ -156,7 +172,7 @@ import Vocabulary
                 )
         )
         let unknown = await refusal { () throws(DesignDocumentError) in
-            try await service.deleteDesignDocument("x", inBucket: "b")
+            try await service.designDocuments.deleteDesignDocument("x", inBucket: "b")
         }
         #expect(
             unknown
@@ -166,7 +182,7 @@ import Vocabulary
                 )
         )
         let bucket = await refusal { () throws(DesignDocumentError) in
-            _ = try await service.putDesignDocument("x", body: [], inBucket: "c")
+            _ = try await service.designDocuments.putDesignDocument("x", body: [], inBucket: "c")
         }
         #expect(bucket?.code == .bucketUnknown)
         #expect(designEvents(service).isEmpty && service.state.designBytes == 0)
@@ -177,7 +193,7 @@ import Vocabulary
         let views = Array(Self.views.utf8)
         func put(_ precondition: Precondition<String>) async -> DesignDocumentError.Code? {
             await refusal { () throws(DesignDocumentError) in
-                _ = try await service.putDesignDocument(
+                _ = try await service.designDocuments.putDesignDocument(
                     "x",
                     body: views,
                     inBucket: "b",
@@ -187,7 +203,7 @@ import Vocabulary
         }
         func delete(_ precondition: Precondition<String>) async -> DesignDocumentError.Code? {
             await refusal { () throws(DesignDocumentError) in
-                try await service.deleteDesignDocument(
+                try await service.designDocuments.deleteDesignDocument(
                     "x",
                     inBucket: "b",
                     precondition: precondition
@@ -198,13 +214,13 @@ import Vocabulary
         #expect(await put(.absent) == nil)
         #expect(await put(.absent) == .differs)
         let revision = try #require(
-            service.designDocument("x", ofBucket: "b")?.revision.description
+            service.designDocuments.document("x", ofBucket: "b")?.revision.description
         )
         #expect(await put(.version(revision)) == nil)
         #expect(await put(.version("1-00000000")) == .differs)
         #expect(await delete(.version("1-00000000")) == .differs)
         #expect(await delete(.version(revision)) == nil)
-        #expect(service.designDocument("x", ofBucket: "b") == nil)
+        #expect(service.designDocuments.document("x", ofBucket: "b") == nil)
     }
 
     @Test func documentBeyondTheTotalSizeIsRefusedByName() async throws {
@@ -224,7 +240,7 @@ import Vocabulary
                         + "Delete documents that are not used."
                 )
         )
-        try await service.deleteDesignDocument("2", inBucket: "b")
+        try await service.designDocuments.deleteDesignDocument("2", inBucket: "b")
         #expect(await put("5", text, to: service) == nil)
     }
 
@@ -280,7 +296,7 @@ import Vocabulary
             + "token '}'"
         #expect(await put("x", text, to: service) == DesignDocumentError(.invalid, sentence))
         #expect(check.asked.withLock { $0 } == ["map m1", "map m2", "reduce wrong"])
-        #expect(service.designDocuments(ofBucket: "b") == [])
+        #expect(service.designDocuments.documents(ofBucket: "b") == [])
         #expect(await put("x", #"{"views":{"v":{"map":"m1"}}}"#, to: service) == nil)
     }
 
@@ -289,7 +305,7 @@ import Vocabulary
     @Test func updateSettingsChangeTheDocument() async throws {
         let service = try await started()
         #expect(await put("x", #"{"views":{}}"#, to: service) == nil)
-        let changed = try await service.setUpdateMinChanges(
+        let changed = try await service.designDocuments.setUpdateMinChanges(
             ofDesignDocument: "x",
             inBucket: "b",
             updateMinChanges: 500,
@@ -300,7 +316,7 @@ import Vocabulary
         #expect(changed.definition.options.updateMinChanges == 500)
         #expect(changed.revision.number == 2)
         let unknown = await refusal { () throws(DesignDocumentError) in
-            _ = try await service.setUpdateMinChanges(
+            _ = try await service.designDocuments.setUpdateMinChanges(
                 ofDesignDocument: "y",
                 inBucket: "b",
                 updateMinChanges: 1,

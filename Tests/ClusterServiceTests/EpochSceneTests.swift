@@ -25,14 +25,15 @@ import Vocabulary
         for number in [2, 3] { scene.members[number - 1].stop() }
         let names = [scene.name(2), scene.name(3)]
 
-        let missing = await scene[1].failOver([names[0]], by: root, isUnsafe: true)
+        let missing = await scene[1].membership.failOver([names[0]], by: root, isUnsafe: true)
         guard case .refused(let missed) = missing else {
             Issue.record("\(missing)")
             return
         }
         #expect(missed.contains(":40003") && missed.contains("does not answer"))
         #expect(scene[1].state.revEpoch == 1 && scene[1].state.nodes.count == 3)
-        guard case .failed(let sentence) = await scene[1].failOver(names, by: root) else {
+        guard case .failed(let sentence) = await scene[1].membership.failOver(names, by: root)
+        else {
             Issue.record("not refused")
             return
         }
@@ -43,7 +44,13 @@ import Vocabulary
             #expect(sentence.contains(words), "\(sentence)")
         }
 
-        guard case .done(let text) = await scene[1].failOver(names, by: root, isUnsafe: true) else {
+        guard
+            case .done(let text) = await scene[1].membership.failOver(
+                names,
+                by: root,
+                isUnsafe: true
+            )
+        else {
             Issue.record("not done")
             return
         }
@@ -53,7 +60,7 @@ import Vocabulary
         #expect(state.nodes.map(\.number) == [n(1)])
         #expect(scene.chains(at: 1) == [[n(1)], [n(1)], []])
         #expect(state.bucket(named: "b")?.placements[1].isConfirmed == true)
-        #expect(try await scene[1].readCurrent().revEpoch == 2)
+        #expect(try await scene[1].cluster.readCurrent().revEpoch == 2)
 
         // The result is the same after a restart, and the node left behind becomes a new node.
         scene.members[0].stop()
@@ -70,7 +77,7 @@ import Vocabulary
         // It may open the bucket once, before it learns that it was left behind.
         let opens = { scene.members[1].plane?.calls.count { $0 == "open b" } ?? 0 }
         let before = opens()
-        let again = await scene[1].addNode(
+        let again = await scene[1].membership.addNode(
             "127.0.0.1:\(scene.members[1].ports.admin)",
             token: "",
             services: ["kv"],
@@ -80,7 +87,7 @@ import Vocabulary
         #expect(scene[1].state.nodes.map(\.number) == [n(1), n(4)])
         // After it is added again it carries out commands as before.
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].rebalance(known: known, ejected: [], by: root)
+        _ = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
         #expect(await eventually { opens() > before })
     }
 
@@ -91,15 +98,15 @@ import Vocabulary
         for number in [3, 4] { scene.members[number - 1].stop() }
         let names = [scene.name(3), scene.name(4)]
         // The node cannot store the epoch: it stays in the old one, as after a crash.
-        try scene[2].controlStore.limit(pages: 1)
-        async let order = scene[1].failOver(names, by: root, isUnsafe: true)
+        try scene[2].cluster.controlStore.limit(pages: 1)
+        async let order = scene[1].membership.failOver(names, by: root, isUnsafe: true)
         #expect(await eventually { scene[1].state.revEpoch == 2 })
         #expect(scene[1].state.leftBehind == [n(3), n(4)])
         #expect(scene[2].state.revEpoch == 1)
         // One of two nodes is no majority.
-        #expect(scene[1].raftStatus.configuration.voters == [n(1), n(2)])
-        #expect(!scene[1].raftStatus.isReadyToLead)
-        try scene[2].controlStore.limit(pages: 0)
+        #expect(scene[1].cluster.raftStatus.configuration.voters == [n(1), n(2)])
+        #expect(!scene[1].cluster.raftStatus.isReadyToLead)
+        try scene[2].cluster.controlStore.limit(pages: 0)
         guard case .done = await order else {
             Issue.record("not done")
             return
@@ -113,14 +120,20 @@ import Vocabulary
         // The node left behind is removed last.
         #expect(await eventually { scene[2].state.nodes.map(\.number) == [n(1), n(2)] })
         // The other node reports the same cluster.
-        #expect(try await scene[2].readCurrent().groupID == scene[1].state.groupID)
+        #expect(try await scene[2].cluster.readCurrent().groupID == scene[1].state.groupID)
     }
 
     @Test func unsafeFailoverWithMajorityBeginsNoEpoch() async throws {
         let scene = try await scene(3, [[n(3), n(1)], [n(1), n(2)]])
         defer { scene.stop() }
         scene.members[2].stop()
-        guard case .done = await scene[1].failOver([scene.name(3)], by: root, isUnsafe: true) else {
+        guard
+            case .done = await scene[1].membership.failOver(
+                [scene.name(3)],
+                by: root,
+                isUnsafe: true
+            )
+        else {
             Issue.record("not failed over")
             return
         }
@@ -135,7 +148,7 @@ import Vocabulary
         defer { scene.stop() }
         for number in [2, 3] { scene.members[number - 1].stop() }
         let names = [scene.name(2), scene.name(3)]
-        guard case .done = await scene[1].failOver(names, by: root, isUnsafe: true)
+        guard case .done = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
         else {
             Issue.record("not done")
             return
@@ -157,7 +170,7 @@ import Vocabulary
         let plane = try #require(scene.members[0].plane)
         plane.isEmpty.withLock { $0 = true }
         scene.members[2].stop()
-        guard case .done = await scene[1].failOver([scene.name(4)], by: root) else {
+        guard case .done = await scene[1].membership.failOver([scene.name(4)], by: root) else {
             Issue.record("not failed over")
             return
         }
@@ -165,7 +178,13 @@ import Vocabulary
         #expect(scene.chains(at: 1).first == [n(4), n(3), n(1)])
         scene.members[4].stop()
         let names = [scene.name(3), scene.name(5)]
-        guard case .done(let text) = await scene[1].failOver(names, by: root, isUnsafe: true) else {
+        guard
+            case .done(let text) = await scene[1].membership.failOver(
+                names,
+                by: root,
+                isUnsafe: true
+            )
+        else {
             Issue.record("not done")
             return
         }

@@ -22,13 +22,13 @@ import Vocabulary
         try await scene.build()
         var settings = scene[1].state.settings
         settings.autoFailover.timeoutSeconds = 1
-        _ = try await scene[1].propose(.setSettings(settings))
+        _ = try await scene[1].cluster.propose(.setSettings(settings))
         try await scene.createBucket([[n(1), n(3)], [n(2), n(1)], [n(3), n(1)]])
         guard let born = scene[1].state.bucket(named: "b")?.placements[1] else {
             throw SceneError("there is no bucket")
         }
         for member in scene.members { member.plane?.heardThrough.withLock { $0 = born.fence } }
-        guard case .done = try await scene[1].propose(renew(born)) else {
+        guard case .done = try await scene[1].cluster.propose(renew(born)) else {
             throw SceneError("no new fence")
         }
         let isRenewed = await eventually {
@@ -66,12 +66,12 @@ import Vocabulary
         try await scene.build()
         var settings = scene[1].state.settings
         settings.autoFailover.timeoutSeconds = 1
-        _ = try await scene[1].propose(.setSettings(settings))
+        _ = try await scene[1].cluster.propose(.setSettings(settings))
         try await scene.createBucket([[n(2), n(3), n(4)]], replicas: 2)
         let born = scene[1].state.bucket(named: "b")?.placements[0].fence ?? 0
         for member in scene.members { member.plane?.heardThrough.withLock { $0 = born } }
         let step = FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)
-        guard case .done = try await scene[1].propose(.failOver(step), by: root) else {
+        guard case .done = try await scene[1].cluster.propose(.failOver(step), by: root) else {
             throw SceneError("no failover")
         }
         let isShorter = await eventually {
@@ -116,7 +116,7 @@ import Vocabulary
         try await scene.createBucket([[n(2), n(3)], [n(2), n(1)], [n(1), n(2)]])
         let before = scene[1].state.bucket(named: "b")?.placements ?? []
         scene.members[2].stop()
-        let failover = await scene[1].failOver([scene.name(2)], by: root)
+        let failover = await scene[1].membership.failOver([scene.name(2)], by: root)
         let now = try #require(scene[1].state.bucket(named: "b")?.placements)
         guard case .done(let text) = failover else {
             Issue.record("not failed over: \(failover)")
@@ -138,12 +138,12 @@ import Vocabulary
         try await scene.createBucket([[n(2)], [n(1)]], replicas: 0)
         let known = scene[1].state.nodes.map(\.otpNode)
         let leaving = try #require(scene[1].state.node(number: n(2))).otpNode
-        _ = await scene[1].rebalance(known: known, ejected: [leaving], by: root)
+        _ = await scene[1].membership.rebalance(known: known, ejected: [leaving], by: root)
         func row() -> VBucketPlacement? { scene[1].state.bucket(named: "b")?.placements[0] }
         // The test's data plane never hands over, so the vBucket stays in two chains.
         #expect(await eventually { row()?.isJoint == true })
         let successor = try #require(row()?.next.first)
-        guard case .done = await scene[1].failOver([scene.name(2)], by: root) else {
+        guard case .done = await scene[1].membership.failOver([scene.name(2)], by: root) else {
             Issue.record("not failed over")
             return
         }
@@ -177,7 +177,7 @@ import Vocabulary
         try await Task.sleep(for: .milliseconds(600))
         let began = ContinuousClock.now
         failing.reportCount.withLock { $0 = 0 }
-        async let failover = scene[1].failOver([scene.name(2)], by: root)
+        async let failover = scene[1].membership.failOver([scene.name(2)], by: root)
         // The leader looks for copies that do not serve, twice.
         let hasLooked = await eventually { failing.reportCount.withLock { $0 } >= 2 }
         isSilent.withLock { $0 = false }
@@ -208,10 +208,10 @@ import Vocabulary
                 }
             }
         }
-        async let failover = scene[1].failOver([scene.name(2)], by: root)
+        async let failover = scene[1].membership.failOver([scene.name(2)], by: root)
         #expect(await eventually { isAsked.withLock { $0 } })
         let placement = try #require(scene[1].state.bucket(named: "b")?.placements[1])
-        guard case .done = try await scene[1].propose(.resume(step(placement))) else {
+        guard case .done = try await scene[1].cluster.propose(.resume(step(placement))) else {
             throw SceneError("no new fence")
         }
         isRenewed.withLock { $0 = true }

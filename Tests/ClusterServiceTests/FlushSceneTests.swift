@@ -29,7 +29,7 @@ import Vocabulary
     }
 
     private func agree(on command: ClusterCommand, in scene: ClusterScene) async throws {
-        guard case .done = try await scene[1].propose(command) else {
+        guard case .done = try await scene[1].cluster.propose(command) else {
             throw SceneError("\(command)")
         }
     }
@@ -40,7 +40,7 @@ import Vocabulary
     }
 
     private func failOverSecond(in scene: ClusterScene) async throws {
-        let result = await scene[1].failOver([scene.name(2)], by: root)
+        let result = await scene[1].membership.failOver([scene.name(2)], by: root)
         guard case .done = result else { throw SceneError("\(result)") }
         #expect(scene.chains(at: 1) == [[n(2), n(3)], [n(1), n(3)]])
     }
@@ -62,9 +62,9 @@ import Vocabulary
         #expect(isFlushing(scene))
         scene.members[0].plane?.carriedThrough.withLock { $0 = .max }
         #expect(await eventually { !isFlushing(scene) })
-        _ = await scene[1].setRecovery(scene.name(2), .delta, by: root)
+        _ = await scene[1].membership.setRecovery(scene.name(2), .delta, by: root)
         let known = scene[1].state.nodes.map(\.otpNode)
-        let outcome = await scene[1].rebalance(known: known, ejected: [], by: root)
+        let outcome = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
         guard case .running = outcome else {
             Issue.record("\(outcome)")
             return

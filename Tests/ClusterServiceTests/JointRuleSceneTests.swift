@@ -47,7 +47,7 @@ import Vocabulary
         defer { scene.stop() }
         let requests = ["one", "two"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.createBucket(form(("name", name), ("ramQuotaMB", "600")))
+                await service.buckets.create(form(("name", name), ("ramQuotaMB", "600")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -63,12 +63,14 @@ import Vocabulary
         let scene = try await built()
         defer { scene.stop() }
         for name in ["one", "two"] {
-            let made = await scene[1].createBucket(form(("name", name), ("ramQuotaMB", "200")))
+            let made = await scene[1].buckets.create(
+                form(("name", name), ("ramQuotaMB", "200"))
+            )
             #expect(isDone(made))
         }
         let requests = ["one", "two"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.changeBucket(name, form(("ramQuotaMB", "600")))
+                await service.buckets.change(name, form(("ramQuotaMB", "600")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -86,15 +88,15 @@ import Vocabulary
         let outcomes = try await together(
             scene,
             [
-                { @Sendable in "\(await $0.createBucket(made))" },
-                { @Sendable in "\(await $0.change(lowered))" },
+                { @Sendable in "\(await $0.buckets.create(made))" },
+                { @Sendable in "\(await $0.settings.change(lowered))" },
             ]
         )
         let isCreated = scene[1].state.bucket(named: "one") != nil
         #expect(scene[1].state.quotaExcess == 0)
         #expect(scene[1].state.memoryQuota == (isCreated ? 1_000 : 512) << 20)
         #expect(outcomes.count { $0 == "done" } == 1)
-        let fields = scene[1].validateChange(lowered).errors.map(\.field)
+        let fields = scene[1].settings.validateChange(lowered).errors.map(\.field)
         #expect(fields == (isCreated ? ["memoryQuota"] : []))
     }
 
@@ -105,7 +107,7 @@ import Vocabulary
         defer { scene.stop() }
         let requests = ["travel", "Travel"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.createBucket(form(("name", name), ("ramQuotaMB", "100")))
+                await service.buckets.create(form(("name", name), ("ramQuotaMB", "100")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -117,12 +119,12 @@ import Vocabulary
     @Test func bucketBeyondMaxBucketCountIsRefusedAsOnArrival() async throws {
         let scene = try await built()
         defer { scene.stop() }
-        guard case .done = await scene[1].change(maxBucketCount: 1) else {
+        guard case .done = await scene[1].settings.change(maxBucketCount: 1) else {
             throw SceneError("maxBucketCount")
         }
         let requests = ["one", "two"].map { name in
             { @Sendable [form] (service: AdministrationService) in
-                await service.createBucket(form(("name", name), ("ramQuotaMB", "100")))
+                await service.buckets.create(form(("name", name), ("ramQuotaMB", "100")))
             }
         }
         let outcomes = try await together(scene, requests)
@@ -135,19 +137,19 @@ import Vocabulary
         let scene = try await built()
         defer { scene.stop() }
         let fields = form(("name", "one"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        #expect(isDone(await scene[1].createBucket(fields)))
+        #expect(isDone(await scene[1].buckets.create(fields)))
         let plane = try #require(scene.members[0].plane)
         plane.carriedThrough.withLock { $0 = 0 }
         let service = scene[1]
-        async let first = service.flushBucket("one")
+        async let first = service.buckets.flush("one")
         #expect(await eventually { service.state.bucket(named: "one")?.flush != nil })
-        let applied = service.raftStatus.applied
-        async let second = service.flushBucket("one")
-        #expect(await eventually { service.raftStatus.applied > applied })
-        #expect(isDone(await service.changeBucket("one", form(("flushEnabled", "0")))))
+        let applied = service.cluster.raftStatus.applied
+        async let second = service.buckets.flush("one")
+        #expect(await eventually { service.cluster.raftStatus.applied > applied })
+        #expect(isDone(await service.buckets.change("one", form(("flushEnabled", "0")))))
         plane.carriedThrough.withLock { $0 = .max }
         // A lone node's orchestrator runs again after a change.
-        _ = await service.change(form(("clusterName", "Home")))
+        _ = await service.settings.change(form(("clusterName", "Home")))
         #expect(isDone(await first))
         guard case .flushDisabled = await second else {
             Issue.record("the bucket was emptied")
@@ -170,7 +172,7 @@ import Vocabulary
                 ("clusterName", name)
             )
             return { @Sendable (service: AdministrationService) in
-                "\(await service.initialise(fields))"
+                "\(await service.settings.initialise(fields))"
             }
         }
         let outcomes = try await together(scene, requests)

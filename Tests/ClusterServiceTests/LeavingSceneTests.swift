@@ -11,7 +11,7 @@ import Testing
         let form = FormParameters([
             ("port", "\(port)"), ("username", "Administrator"), ("password", "password"),
         ])
-        return await scene[1].initialise(form)
+        return await scene[1].settings.initialise(form)
     }
 
     /// The reset is answered before the node has a record of itself.
@@ -21,8 +21,8 @@ import Testing
         try await scene.members[0].start()
         for _ in 0..<rounds {
             guard case .done = await initialise(scene) else { throw SceneError("initialise") }
-            #expect(await scene[1].resetNode() == .done(""))
-            await scene[1].awaitOwnRecord()
+            #expect(await scene[1].engagement.reset() == .done(""))
+            await scene[1].cluster.awaitOwnRecord()
             #expect(scene[1].state.node(number: scene[1].thisNode)?.membership == .active)
         }
     }
@@ -36,7 +36,7 @@ import Testing
         guard case .done = await initialise(scene) else { throw SceneError("initialise") }
         let address = "127.0.0.1:\(scene.members[1].ports.admin)"
         for _ in 0..<rounds {
-            let added = await scene[1].addNode(
+            let added = await scene[1].membership.addNode(
                 address,
                 token: "",
                 services: ["kv"],
@@ -44,7 +44,7 @@ import Testing
             )
             #expect(added == .done(scene.name(2)))
             #expect(
-                await scene[1].eject(scene.name(2), by: root) == .done(scene.name(2))
+                await scene[1].membership.eject(scene.name(2), by: root) == .done(scene.name(2))
             )
         }
     }

@@ -16,12 +16,14 @@ import Vocabulary
     /// A cluster of one node that listens on `host`.
     func cluster(_ host: String) async throws -> AdministrationService {
         let service = try world.service(RecordingPlane(), probe: newcomer)
-        service.openBuckets()
+        service.applier.openBuckets()
         try await service.start(host: host, ports: ports)
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await service.initialise(form) else { throw SceneError("initialise") }
+        guard case .done = await service.settings.initialise(form) else {
+            throw SceneError("initialise")
+        }
         return service
     }
 
@@ -31,7 +33,7 @@ import Vocabulary
     func add(_ address: String, to service: AdministrationService) async throws -> String {
         let outcome = Guarded<MembershipOutcome?>(nil)
         let adding = Task {
-            let found = await service.addNode(
+            let found = await service.membership.addNode(
                 address,
                 token: "",
                 services: ["kv"],
@@ -118,7 +120,7 @@ import Vocabulary
             keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
         )
         second.level = .current
-        _ = try await service.propose(.addNode(second), by: root)
+        _ = try await service.cluster.propose(.addNode(second), by: root)
         let text = try await add("10.0.0.2:9091", to: service)
         #expect(text.contains("know each other by loopback addresses"))
         #expect(service.state.nodes.map(\.host) == ["127.0.0.1", "127.0.0.1"])
@@ -156,9 +158,9 @@ import Vocabulary
             keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
         )
         second.level = .current
-        _ = try await service.propose(.addNode(second), by: root)
+        _ = try await service.cluster.propose(.addNode(second), by: root)
         for name in ["127.0.0.1", "localhost", "elsewhere"] {
-            guard case .refused(let text) = await service.rename(to: name) else {
+            guard case .refused(let text) = await service.addresses.rename(to: name) else {
                 Issue.record("renamed to \(name)")
                 continue
             }
@@ -177,13 +179,13 @@ import Vocabulary
             keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
         )
         second.level = .current
-        _ = try await first.propose(.addNode(second), by: root)
+        _ = try await first.cluster.propose(.addNode(second), by: root)
         first.stop()
         let again = try world.service(RecordingPlane(), probe: newcomer)
-        again.openBuckets()
+        again.applier.openBuckets()
         try await again.start(host: "127.0.0.1", ports: NodePorts(admin: 9_000, data: 2, peer: 3))
         let isTold = await eventually {
-            again.events.all().contains { $0.text.contains("listens on 127.0.0.1 only") }
+            again.cluster.events.all().contains { $0.text.contains("listens on 127.0.0.1 only") }
         }
         #expect(isTold)
         let own = try #require(again.state.node(number: again.thisNode))

@@ -12,7 +12,7 @@ import Vocabulary
     private func scene() async throws -> (ClusterScene, RebalanceRecord) {
         let scene = try await ClusterScene.waitingForTheThird()
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].rebalance(known: known, ejected: [], by: root)
+        _ = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
         guard let record = scene[1].state.rebalance else { throw SceneError("no rebalance") }
         let third = name(of: 3, in: scene)
         let isWaiting = await eventually {
@@ -28,7 +28,7 @@ import Vocabulary
     }
 
     private func obstacle(_ scene: ClusterScene, _ record: RebalanceRecord) async -> String {
-        await scene[1].report(of: record).obstacle ?? ""
+        await scene[1].membership.report(of: record).obstacle ?? ""
     }
 
     @Test func obstacleNamesNodeWithStalledDiskAndMissingEntries() async throws {
@@ -38,7 +38,7 @@ import Vocabulary
         scene.members[2].holdDisk()
         // The other nodes are a majority: they continue, and call the third at an index that it
         // lacks.
-        _ = try await scene[1].propose(.setSettings(scene[1].state.settings))
+        _ = try await scene[1].cluster.propose(.setSettings(scene[1].state.settings))
         #expect(
             await eventually {
                 let text = await obstacle(scene, record)
@@ -46,13 +46,13 @@ import Vocabulary
                     && text.contains("\(third) has yet to write 1 step of the cluster's log")
             }
         )
-        #expect(await eventually { scene[3].alerts.contains { $0.id == "disk/slow" } })
-        #expect(!scene[1].alerts.contains { $0.id == "disk/slow" })
+        #expect(await eventually { scene[3].health.alerts.contains { $0.id == "disk/slow" } })
+        #expect(!scene[1].health.alerts.contains { $0.id == "disk/slow" })
         scene.members[2].releaseDisk()
         #expect(
             await eventually { await !obstacle(scene, record).contains("of the cluster's log") }
         )
-        #expect(await eventually { !scene[3].alerts.contains { $0.id == "disk/slow" } })
+        #expect(await eventually { !scene[3].health.alerts.contains { $0.id == "disk/slow" } })
     }
 
     @Test func obstacleNamesNodeThatPreventsAgreement() async throws {
@@ -85,7 +85,7 @@ import Vocabulary
         for seconds in UInt16(10)..<310 {
             var settings = scene[1].state.settings
             settings.retry.afterSeconds = seconds
-            _ = try await scene[1].propose(.setSettings(settings))
+            _ = try await scene[1].cluster.propose(.setSettings(settings))
         }
         #expect(try LinuxDisk().size(log) == size)
     }

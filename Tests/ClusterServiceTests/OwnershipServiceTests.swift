@@ -18,13 +18,13 @@ import Vocabulary
     /// The bucket of a lone node.
     private func bucket() async throws -> BucketRecord {
         let node = try World().service(RecordingPlane())
-        node.openBuckets()
+        node.applier.openBuckets()
         try await node.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        _ = await node.initialise(form)
-        _ = await node.createBucket(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
+        _ = await node.settings.initialise(form)
+        _ = await node.buckets.create(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
         defer { node.stop() }
         return try #require(node.state.bucket(named: "b"))
     }

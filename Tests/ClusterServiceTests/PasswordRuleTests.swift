@@ -12,7 +12,7 @@ import Vocabulary
 
     private func started() async throws -> AdministrationService {
         let service = try world.service(RecordingPlane())
-        service.openBuckets()
+        service.applier.openBuckets()
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
         return service
     }
@@ -27,12 +27,12 @@ import Vocabulary
 
     @Test func changedSettingHasEffectOnTheNextPassword() async throws {
         let service = try await started()
-        #expect(service.passwordRules.iterations == 60_000)
-        #expect(!service.passwordRules.offersSHA1)
-        _ = await service.initialise(
+        #expect(service.users.passwordRules.iterations == 60_000)
+        #expect(!service.users.passwordRules.offersSHA1)
+        _ = await service.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await service.putUser(
+        _ = await service.users.put(
             "u",
             form(("roles", "ro_admin"), ("password", "secret-1")),
             by: "A"
@@ -43,20 +43,20 @@ import Vocabulary
         var settings = service.state.settings
         settings.passwords.iterations = 5_000
         settings.passwords.offersSHA1 = true
-        _ = await service.change(settings: settings, was: service.state.settings)
-        #expect(service.passwordRules.iterations == 5_000)
+        _ = await service.settings.change(settings: settings, was: service.state.settings)
+        #expect(service.users.passwordRules.iterations == 5_000)
         #expect(try keys(of: "u", service) == first)
-        _ = await service.putUser(
+        _ = await service.users.put(
             "u",
             form(("roles", "ro_admin"), ("password", "secret-2")),
             by: "A"
         )
         let second = try keys(of: "u", service)
         #expect(second.contains("SCRAM-SHA512,5000,") && second.contains("SCRAM-SHA1,5000,"))
-        let rules = service.passwordRules
+        let rules = service.users.passwordRules
         service.stop()
         let again = try await started()
-        #expect(again.passwordRules == rules)
+        #expect(again.users.passwordRules == rules)
         again.stop()
     }
 
@@ -64,9 +64,9 @@ import Vocabulary
         let scene = try ClusterScene(2)
         defer { scene.stop() }
         try await scene.build()
-        let rules = scene[1].passwordRules
+        let rules = scene[1].users.passwordRules
         #expect(rules.iterations == Int(PasswordSettings.iterationsRange.lowerBound))
-        #expect(await eventually { scene[2].passwordRules == rules })
+        #expect(await eventually { scene[2].users.passwordRules == rules })
     }
 }
 
@@ -75,7 +75,8 @@ extension AdministrationService {
     func useLeastRounds() async throws {
         var settings = state.settings
         settings.passwords.iterations = UInt32(PasswordSettings.iterationsRange.lowerBound)
-        guard case .done = await change(settings: settings, was: state.settings) else {
+        guard case .done = await self.settings.change(settings: settings, was: state.settings)
+        else {
             throw SceneError("settings")
         }
     }

@@ -21,7 +21,9 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[1].initialise(form) else { throw SceneError("initialise") }
+        guard case .done = await scene[1].settings.initialise(form) else {
+            throw SceneError("initialise")
+        }
         guard case .done = await add(2, to: scene) else { throw SceneError("addNode") }
         return scene
     }
@@ -29,7 +31,7 @@ import Vocabulary
     private func add(_ number: Int, to scene: ClusterScene, by other: Int = 1) async
         -> MembershipOutcome
     {
-        await scene[other].addNode(
+        await scene[other].membership.addNode(
             "127.0.0.1:\(scene.members[number - 1].ports.admin)",
             token: "",
             services: ["kv"],
@@ -59,7 +61,7 @@ import Vocabulary
         try await scene.members[2].start()
         #expect(await eventually { levels(scene, [1, 2, 3]) == [.current] })
         let isReported = {
-            scene[1].events.all().contains {
+            scene[1].cluster.events.all().contains {
                 $0.text.contains("feature level was raised from 0 to 1")
             }
         }
@@ -72,7 +74,7 @@ import Vocabulary
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)
         guard
-            case .running = await scene[1].rebalance(known: known, ejected: [], by: root)
+            case .running = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
         else {
             throw SceneError("rebalance")
         }
@@ -84,15 +86,15 @@ import Vocabulary
         settings.vBuckets = 2
         let rows: [NodeChain] = [[one, two], [two, one]]
         let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
-        _ = try await scene[1].propose(.createBucket(bucket))
+        _ = try await scene[1].cluster.propose(.createBucket(bucket))
         #expect(await eventually { scene[2].state.bucket(named: "b") != nil })
         scene.members[0].plane?.key.withLock { $0 = [7] }
-        #expect(await scene[2].randomKey(inBucket: "b") == nil)
+        #expect(await scene[2].documents.randomKey(inBucket: "b") == nil)
 
         scene.members[0].stop()
         try await scene.members[0].start()
         scene.members[0].plane?.key.withLock { $0 = [7] }
-        #expect(await eventually { await scene[2].randomKey(inBucket: "b") == [7] })
+        #expect(await eventually { await scene[2].documents.randomKey(inBucket: "b") == [7] })
         #expect(levels(scene, [1, 2]) == [.current])
     }
 

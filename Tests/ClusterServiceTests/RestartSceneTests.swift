@@ -39,18 +39,20 @@ import Vocabulary
         try spoil(seal, in: member.root)
         try await member.start()
         let isTold = {
-            member.service.alerts.contains { $0.message.contains("This node serves nothing") }
+            member.service.health.alerts.contains {
+                $0.message.contains("This node serves nothing")
+            }
         }
         let ends: () -> [UInt64] = {
             member.plane?.leases.withLock { leases in leases.map { $0.endNanoseconds } } ?? []
         }
         #expect(await eventually { isTold() })
-        #expect(member.service.nodeStatus == .unhealthy)
+        #expect(member.service.statistics.nodeStatus == .unhealthy)
         try await Task.sleep(for: .seconds(2))
         #expect(ends().allSatisfy { $0 == 0 })
         #expect(member.plane?.keptSeals.withLock { $0.isEmpty } == true)
 
-        try member.service.controlStore.commit([.seals(bucketUUID: "b-uuid", [seal])])
+        try member.service.cluster.controlStore.commit([.seals(bucketUUID: "b-uuid", [seal])])
         #expect(await eventually { ends().contains { $0 > 0 } })
         #expect(!isTold())
         let kept = member.plane?.keptSeals.withLock { Set($0) }
@@ -67,12 +69,12 @@ import Vocabulary
         member.stop()
         for phase in [BucketStep.Phase.begin, .end] {
             let step = BucketStep(name: "b", uuid: "b-uuid", phase: phase)
-            _ = try await scene[1].propose(.deleteBucket(step))
+            _ = try await scene[1].cluster.propose(.deleteBucket(step))
         }
         var settings = BucketSettings(name: "b", uuid: "b-next", quota: 100 << 20)
         settings.vBuckets = rows.count
         let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
-        guard case .done = try await scene[1].propose(.createBucket(bucket)) else {
+        guard case .done = try await scene[1].cluster.propose(.createBucket(bucket)) else {
             throw SceneError("createBucket")
         }
         try await member.start()
@@ -92,11 +94,11 @@ import Vocabulary
         try await member.start()
         let seen = Guarded<[Bool]>([])
         let service = member.service
-        service.observeState { [weak service] in
-            let isFollowing = service?.isFollowingState ?? false
+        service.cluster.observeState { [weak service] in
+            let isFollowing = service?.applier.isFollowingState ?? false
             seen.withLock { $0.append(isFollowing) }
         }
-        #expect(!service.isFollowingState)
+        #expect(!service.applier.isFollowingState)
         for one in scene.members.dropLast() { try await one.start() }
         #expect(await eventually { seen.withLock { $0.last } == true })
     }
@@ -120,8 +122,10 @@ import Vocabulary
             }
         }
         #expect(isFound)
-        #expect(await eventually { scene[1].status(of: node) == .healthy })
-        #expect(await eventually { member.service.status(of: NodeNumber(1)) == .healthy })
+        #expect(await eventually { scene[1].statistics.status(of: node) == .healthy })
+        #expect(
+            await eventually { member.service.statistics.status(of: NodeNumber(1)) == .healthy }
+        )
     }
 
     /// The link that the node opens serves both sides, so it is as healthy as the others.
@@ -139,9 +143,9 @@ import Vocabulary
         // Like behind a firewall: it announces the right address, which is not reachable.
         try await member.start(sayingPeerPort: old)
         for number in [1, 2] {
-            #expect(await eventually { scene[number].status(of: three) == .healthy })
+            #expect(await eventually { scene[number].statistics.status(of: three) == .healthy })
         }
-        _ = try await scene[1].propose(.setSettings(settings))
+        _ = try await scene[1].cluster.propose(.setSettings(settings))
         let hasApplied = await eventually { member.service.state.settings == settings }
         #expect(hasApplied)
         #expect(scene[1].state.node(number: three)?.membership == .active)

@@ -15,19 +15,19 @@ import Vocabulary
         settings.autoFailover.isEnabled = false
         settings.retry.isEnabled = true
         settings.retry.afterSeconds = 2
-        _ = try await scene[1].propose(.setSettings(settings))
+        _ = try await scene[1].cluster.propose(.setSettings(settings))
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one], [one, two]])
         if login != root {
             let password = UserChange.Password(credentials: [1], changedSeconds: 1)
             let roles = Grants([RoleGrant(.clusterAdmin)])
             let user = UserChange(id: login, name: "", roles: roles, password: password)
-            _ = try await scene[1].propose(.putUser(user), by: root)
+            _ = try await scene[1].cluster.propose(.putUser(user), by: root)
         }
         let known = scene[1].state.nodes.map(\.otpNode)
         // The test's data plane stores no documents, so no copy is ever built.
         guard
-            case .running(let id) = await scene[2].rebalance(
+            case .running(let id) = await scene[2].membership.rebalance(
                 known: known,
                 ejected: [],
                 by: login
@@ -37,9 +37,9 @@ import Vocabulary
             id: id,
             ending: .failed,
             sentence: "No copy was built.",
-            endedMilliseconds: scene[1].wallMilliseconds
+            endedMilliseconds: scene[1].cluster.wallMilliseconds
         )
-        guard case .done = try await scene[1].propose(.endRebalance(outcome)),
+        guard case .done = try await scene[1].cluster.propose(.endRebalance(outcome)),
             let retry = scene[1].state.retry
         else { throw SceneError("no retry is scheduled") }
         return (scene, retry)
@@ -59,8 +59,8 @@ import Vocabulary
     @Test func cancelledRetryIsNotStarted() async throws {
         let (scene, retry) = try await scene()
         defer { scene.stop() }
-        #expect(await !scene[2].cancelRetry("another"))
-        #expect(await scene[2].cancelRetry(retry.id))
+        #expect(await !scene[2].membership.cancelRetry("another"))
+        #expect(await scene[2].membership.cancelRetry(retry.id))
         try await Task.sleep(for: .seconds(3))
         #expect(scene[1].state.rebalance == nil && scene[1].state.retry == nil)
     }
@@ -69,13 +69,13 @@ import Vocabulary
         let (scene, _) = try await scene()
         defer { scene.stop() }
         let step = FailoverStep(nodes: [NodeNumber(3)], isAutomatic: false, mayLose: true)
-        _ = try await scene[1].propose(.failOver(step), by: root)
+        _ = try await scene[1].cluster.propose(.failOver(step), by: root)
         #expect(await eventually { scene[1].state.retry == nil })
         #expect(scene[1].state.rebalance == nil)
         // The event follows the state.
         let isReported = await eventually {
             scene.members.contains { member in
-                member.service.events.all().contains { $0.text.contains("nodes changed") }
+                member.service.cluster.events.all().contains { $0.text.contains("nodes changed") }
             }
         }
         #expect(isReported)
@@ -84,13 +84,15 @@ import Vocabulary
     @Test func retryIsDroppedAfterItsLoginLostThePermission() async throws {
         let (scene, _) = try await scene(by: "operator")
         defer { scene.stop() }
-        _ = try await scene[1].propose(.deleteUser(id: "operator"), by: root)
+        _ = try await scene[1].cluster.propose(.deleteUser(id: "operator"), by: root)
         #expect(await eventually { scene[1].state.retry == nil })
         #expect(scene[1].state.rebalance == nil)
         // The event follows the state.
         let isReported = await eventually {
             scene.members.contains { member in
-                member.service.events.all().contains { $0.text.contains("may no longer do so") }
+                member.service.cluster.events.all().contains {
+                    $0.text.contains("may no longer do so")
+                }
             }
         }
         #expect(isReported)
@@ -107,14 +109,14 @@ import Vocabulary
         let known = scene[1].state.nodes.map(\.otpNode)
         let ejected = [scene.name(1), scene.name(3)]
         guard
-            case .running(let id) = await scene[1].rebalance(
+            case .running(let id) = await scene[1].membership.rebalance(
                 known: known,
                 ejected: ejected,
                 by: root
             )
         else { throw SceneError("no rebalance") }
         let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false, mayLose: true)
-        _ = try await scene[1].propose(.failOver(step), by: root)
+        _ = try await scene[1].cluster.propose(.failOver(step), by: root)
         #expect(await eventually { scene[1].state.lastRebalance?.id == id })
         #expect(scene[1].state.lastRebalance?.ending == .failed)
     }

@@ -10,14 +10,16 @@ import Vocabulary
 
     func service() async throws -> AdministrationService {
         let service = try world.service(plane)
-        service.openBuckets()
+        service.applier.openBuckets()
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
         plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
-        _ = await service.initialise(form)
-        _ = await service.createBucket(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
+        _ = await service.settings.initialise(form)
+        _ = await service.buckets.create(
+            FormParameters([("name", "b"), ("ramQuotaMB", "100")])
+        )
         return service
     }
 
@@ -30,10 +32,10 @@ import Vocabulary
             }
             world.passSecond()
         }
-        let series = try #require(service.sampler.series(ofBucket: "b", .minute))
+        let series = try #require(service.statistics.sampler.series(ofBucket: "b", .minute))
         #expect(series.values(of: .ops) == [0, 100, 200, 300, 400, 500])
         #expect(series.values(of: .items) == [0, 1, 2, 3, 4, 5])
-        #expect(service.sampler.newest(.ops, ofBucket: "b") == 500)
+        #expect(service.statistics.sampler.newest(.ops, ofBucket: "b") == 500)
         let stamps = series.timestamps
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 == 1_000 })
     }
@@ -41,11 +43,11 @@ import Vocabulary
     @Test func manyBucketsAreReadInTurnAndRepeatTheirSamples() async throws {
         let service = try await service()
         let names = (1...40).map { "c\($0)" }
-        _ = await service.change(FormParameters([("memoryQuota", "4500")]))
+        _ = await service.settings.change(FormParameters([("memoryQuota", "4500")]))
         for name in names {
             plane.record.withLock { $0.statistics[name] = BucketStatistics() }
             let form = FormParameters([("name", name), ("ramQuotaMB", "100")])
-            _ = await service.createBucket(form)
+            _ = await service.buckets.create(form)
         }
         for _ in 1...6 {
             plane.record.withLock { record in
@@ -54,7 +56,10 @@ import Vocabulary
             world.passSecond()
         }
         for name in names + ["b"] {
-            let series = try #require(service.sampler.series(ofBucket: name, .minute), "\(name)")
+            let series = try #require(
+                service.statistics.sampler.series(ofBucket: name, .minute),
+                "\(name)"
+            )
             #expect(series.count >= 7, "\(name)")
             #expect(series.values(of: .ops).suffix(3) == [30, 30, 30], "\(name)")
         }
@@ -64,7 +69,7 @@ import Vocabulary
         let service = try await service()
         let reads = Guarded(0)
         let views = Guarded<ViewStatistics?>(nil)
-        service.readViews {
+        service.statistics.readViews {
             reads.withLock { $0 += 1 }
             return views.withLock { $0 }
         }
@@ -81,13 +86,13 @@ import Vocabulary
             }
             world.passSecond()
         }
-        let series = try #require(service.sampler.series(ofBucket: "b", .minute))
+        let series = try #require(service.statistics.sampler.series(ofBucket: "b", .minute))
         #expect(series.values(of: .viewQueries) == [0, 0, 5, 5, 5])
         #expect(series.values(of: .viewsDiskUsed) == [0, 0, 8_192, 8_192, 8_192])
         #expect(series.values(of: .viewsDataUsed) == [0, 0, 4_096, 4_096, 4_096])
         views.withLock { $0 = nil }
         world.passSecond()
-        let later = try #require(service.sampler.series(ofBucket: "b", .minute))
+        let later = try #require(service.statistics.sampler.series(ofBucket: "b", .minute))
         #expect(later.values(of: .viewsDiskUsed).last == 0)
     }
 
@@ -99,13 +104,13 @@ import Vocabulary
             }
             world.passSecond()
         }
-        let minute = try #require(service.sampler.series(ofBucket: "b", .minute))
+        let minute = try #require(service.statistics.sampler.series(ofBucket: "b", .minute))
         #expect(minute.values(of: .items) == (141...200).map(Float.init))
-        let hour = try #require(service.sampler.series(ofBucket: "b", .hour))
+        let hour = try #require(service.statistics.sampler.series(ofBucket: "b", .hour))
         #expect(hour.count == 50)
         #expect(hour.values(of: .items).prefix(2) == [1.5, 5.5])
         #expect(hour.intervalMilliseconds == 4_000)
-        #expect(service.sampler.series(ofBucket: "b", .day)?.count == 3)
+        #expect(service.statistics.sampler.series(ofBucket: "b", .day)?.count == 3)
     }
 
     @Test func seriesOfNodesAreAddedFromNewestSample() async throws {
@@ -122,7 +127,7 @@ import Vocabulary
                 }
                 test.world.passSecond()
             }
-            return try #require(service.sampler.series(ofBucket: "b", .minute))
+            return try #require(service.statistics.sampler.series(ofBucket: "b", .minute))
         }
         let long = try await series(seconds: 3) { statistics in
             statistics[.ops] += 10
@@ -154,15 +159,15 @@ import Vocabulary
         world.passSecond()
         plane.record.withLock { $0.statistics["b"]?[.ops] = 10 }
         world.passSecond()
-        let series = try #require(service.sampler.series(ofBucket: "b", .minute))
+        let series = try #require(service.statistics.sampler.series(ofBucket: "b", .minute))
         #expect(series.values(of: .ops) == [0, 1_000, 10])
     }
 
     @Test func deletedBucketHasNoSamples() async throws {
         let service = try await service()
         world.passSecond()
-        #expect(service.sampler.series(ofBucket: "b", .minute) != nil)
-        _ = await service.deleteBucket("b")
-        #expect(service.sampler.series(ofBucket: "b", .minute) == nil)
+        #expect(service.statistics.sampler.series(ofBucket: "b", .minute) != nil)
+        _ = await service.buckets.delete("b")
+        #expect(service.statistics.sampler.series(ofBucket: "b", .minute) == nil)
     }
 }

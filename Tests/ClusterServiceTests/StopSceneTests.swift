@@ -10,7 +10,7 @@ import Vocabulary
     private func begin(_ scene: ClusterScene, at number: Int) async throws -> String {
         let known = scene[number].state.nodes.map(\.otpNode)
         guard
-            case .running(let id) = await scene[number].rebalance(
+            case .running(let id) = await scene[number].membership.rebalance(
                 known: known,
                 ejected: [],
                 by: root
@@ -25,7 +25,7 @@ import Vocabulary
         defer { scene.stop() }
         for _ in 0..<3 {
             let id = try await begin(scene, at: number)
-            #expect(await scene[number].stopRebalance() == .done(""))
+            #expect(await scene[number].membership.stopRebalance() == .done(""))
             #expect(await eventually { scene[number].state.rebalance == nil })
             #expect(scene[number].state.lastRebalance?.id == id)
             #expect(scene[number].state.lastRebalance?.ending == .stopped)
@@ -36,8 +36,8 @@ import Vocabulary
         let scene = try await ClusterScene.waitingForTheThird()
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)
-        async let rebalanced = scene[1].rebalance(known: known, ejected: [], by: root)
-        async let failedOver = scene[2].startGracefulFailover([scene.name(1)], by: root)
+        async let rebalanced = scene[1].membership.rebalance(known: known, ejected: [], by: root)
+        async let failedOver = scene[2].membership.startGracefulFailover([scene.name(1)], by: root)
         let answers = await (rebalanced, failedOver)
         let kind = try #require(scene[3].state.rebalance?.kind ?? scene[1].state.rebalance?.kind)
         switch answers.1 {

@@ -45,7 +45,7 @@ import Testing
             let text = String(decoding: answer.dropFirst(), as: UTF8.self)
             #expect(text == "The invitation is malformed.", "\(count)")
         }
-        #expect(!scene[1].state.isProvisioned && scene[1].raftStatus.isReadyToLead)
+        #expect(!scene[1].state.isProvisioned && scene[1].cluster.raftStatus.isReadyToLead)
         #expect(try await invite(scene.members[0], whole, from: stranger).get() == [0])
     }
 }

@@ -12,13 +12,13 @@ import Vocabulary
     /// A provisioned node with the buckets `b`, and `open` without a password.
     private func started() async throws -> AdministrationService {
         let service = try world.service(RecordingPlane())
-        service.openBuckets()
+        service.applier.openBuckets()
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
-        _ = await service.initialise(
+        _ = await service.settings.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
-        _ = await service.createBucket(
+        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await service.buckets.create(
             form(("name", "open"), ("ramQuotaMB", "100"), ("passwordless", "1"))
         )
         return service
@@ -47,35 +47,35 @@ import Vocabulary
             ("roles", "data_reader[b], views_reader[*],data_writer[b:*:*]"),
             ("password", "secret-1")
         )
-        #expect(isDone(await service.putUser("ann", new, by: "A")))
+        #expect(isDone(await service.users.put("ann", new, by: "A")))
         let made = try #require(service.state.user("ann"))
         #expect(made.name == "Ann")
         #expect(made.grants.map(\.text) == ["data_reader[b]", "data_writer[b]", "views_reader[*]"])
-        #expect(made.passwordChangedSeconds == service.wallMilliseconds / 1_000)
-        #expect(service.login("ann", "secret-1") == .user("ann"))
-        #expect(service.login("ann", "secret-2") == nil)
+        #expect(made.passwordChangedSeconds == service.cluster.wallMilliseconds / 1_000)
+        #expect(service.users.login("ann", "secret-1") == .user("ann"))
+        #expect(service.users.login("ann", "secret-2") == nil)
 
         world.time.advance(by: 5_000_000_000)
-        #expect(isDone(await service.putUser("ann", form(("roles", "ro_admin")), by: "A")))
+        #expect(isDone(await service.users.put("ann", form(("roles", "ro_admin")), by: "A")))
         let changed = try #require(service.state.user("ann"))
         #expect(changed.name.isEmpty && changed.grants.map(\.text) == ["ro_admin"])
         #expect(changed.credentials == made.credentials)
         #expect(changed.passwordChangedSeconds == made.passwordChangedSeconds)
 
         let password = form(("roles", "ro_admin"), ("password", "secret-2"))
-        #expect(isDone(await service.putUser("ann", password, by: "A")))
-        #expect(service.login("ann", "secret-1") == nil)
-        #expect(service.login("ann", "secret-2") == .user("ann"))
+        #expect(isDone(await service.users.put("ann", password, by: "A")))
+        #expect(service.users.login("ann", "secret-1") == nil)
+        #expect(service.users.login("ann", "secret-2") == .user("ann"))
         #expect(
             service.state.user("ann")?.passwordChangedSeconds == made.passwordChangedSeconds + 5
         )
 
-        #expect(isDone(await service.deleteUser("ann", by: "A")))
-        let again = await service.deleteUser("ann", by: "A")
+        #expect(isDone(await service.users.delete("ann", by: "A")))
+        let again = await service.users.delete("ann", by: "A")
         if again != nil { Issue.record("deleted twice") }
-        #expect(service.login("ann", "secret-2") == nil)
+        #expect(service.users.login("ann", "secret-2") == nil)
         // Passwords are in no log.
-        let texts = service.events.all().map(\.text)
+        let texts = service.cluster.events.all().map(\.text)
         #expect(texts.filter { $0.contains("\"ann\"") }.count == 4)
         #expect(!texts.contains { $0.contains("secret") })
     }
@@ -126,11 +126,11 @@ import Vocabulary
     @Test(arguments: refusals)
     func impossibleUserIsRefusedByField(_ refusal: Refusal) async throws {
         let service = try await started()
-        let outcome = await service.putUser(refusal.id, FormParameters(refusal.form), by: "A")
+        let outcome = await service.users.put(refusal.id, FormParameters(refusal.form), by: "A")
         let text = try #require(errors(outcome)?[refusal.field])
         #expect(text.hasPrefix(refusal.text), "\(text)")
         #expect(service.state.users.isEmpty)
-        let flaws = service.flaws(ofUser: refusal.id, FormParameters(refusal.form))
+        let flaws = service.users.flaws(ofUser: refusal.id, FormParameters(refusal.form))
         #expect(flaws.contains { $0.field == refusal.field })
     }
 
@@ -144,23 +144,23 @@ import Vocabulary
             ("locked", "false"),
             ("temporaryPassword", "false")
         )
-        #expect(isDone(await service.putUser("ann", form, by: "A")))
+        #expect(isDone(await service.users.put("ann", form, by: "A")))
         #expect(service.state.user("ann")?.grants == [])
     }
 
     @Test func idOfOtherEncodingIsRefused() async throws {
         let service = try await started()
         let password = form(("password", "secret-1"))
-        #expect(isDone(await service.putUser("caf\u{e9}", password, by: "A")))
-        let outcome = await service.putUser("cafe\u{301}", password, by: "A")
+        #expect(isDone(await service.users.put("caf\u{e9}", password, by: "A")))
+        let outcome = await service.users.put("cafe\u{301}", password, by: "A")
         #expect(errors(outcome)?["_"]?.hasPrefix("Another user has this name") == true)
     }
 
     @Test func administratorCannotHaveAUsersName() async throws {
         let service = try await started()
-        _ = await service.putUser("ann", form(("password", "secret-1")), by: "A")
+        _ = await service.users.put("ann", form(("password", "secret-1")), by: "A")
         let next = form(("port", "SAME"), ("username", "ann"), ("password", "secret-2"))
-        let outcome = await service.setAdministrator(next, isFirst: false, by: "A")
+        let outcome = await service.settings.setAdministrator(next, isFirst: false, by: "A")
         #expect(errors(outcome)?["username"] != nil)
     }
 
@@ -168,42 +168,59 @@ import Vocabulary
 
     @Test func ownPasswordIsChangedUnlessItWasChangedMeanwhile() async throws {
         let service = try await started()
-        _ = await service.putUser(
+        _ = await service.users.put(
             "ann",
             form(("password", "secret-1"), ("roles", "ro_admin")),
             by: "A"
         )
         let before = try #require(service.state.user("ann"))
-        let short = await service.changePassword(of: before, form(("password", "x")), by: "A")
+        let short = await service.users.changePassword(of: before, form(("password", "x")), by: "A")
         #expect(errors(short)?["password"] != nil)
         #expect(
             isDone(
-                await service.changePassword(of: before, form(("password", "secret-2")), by: "A")
+                await service.users.changePassword(
+                    of: before,
+                    form(("password", "secret-2")),
+                    by: "A"
+                )
             )
         )
-        #expect(service.login("ann", "secret-2") == .user("ann"))
+        #expect(service.users.login("ann", "secret-2") == .user("ann"))
         #expect(service.state.user("ann")?.grants == before.grants)
-        let late = await service.changePassword(of: before, form(("password", "secret-3")), by: "A")
+        let late = await service.users.changePassword(
+            of: before,
+            form(("password", "secret-3")),
+            by: "A"
+        )
         guard case .overtaken = late else {
             Issue.record("changed by an outdated request")
             return
         }
-        #expect(service.login("ann", "secret-2") == .user("ann"))
+        #expect(service.users.login("ann", "secret-2") == .user("ann"))
     }
 
     @Test func administratorKeepsItsNameWithANewPassword() async throws {
         let service = try await started()
-        let short = await service.changeAdministratorPassword(form(("password", "x")))
+        let short = await service.settings.changeAdministratorPassword(form(("password", "x")))
         #expect(errors(short)?["password"] != nil)
-        #expect(isDone(await service.changeAdministratorPassword(form(("password", "secret-1")))))
-        #expect(service.login("A", "secret-1") == .administrator("A"))
-        #expect(service.login("A", "password") == nil)
+        #expect(
+            isDone(
+                await service.settings.changeAdministratorPassword(form(("password", "secret-1")))
+            )
+        )
+        #expect(service.users.login("A", "secret-1") == .administrator("A"))
+        #expect(service.users.login("A", "password") == nil)
     }
 
     @Test func stoppedServiceDerivesNoPassword() async throws {
         let service = try await started()
         service.stop()
-        guard case .failed = await service.putUser("ann", form(("password", "secret-1")), by: "A")
+        guard
+            case .failed = await service.users.put(
+                "ann",
+                form(("password", "secret-1")),
+                by: "A"
+            )
         else {
             Issue.record("not refused")
             return
@@ -214,31 +231,31 @@ import Vocabulary
 
     @Test func loginNamesTheAdministratorThenAUserThenABucket() async throws {
         let service = try await started()
-        #expect(service.login("A", "password") == .administrator("A"))
+        #expect(service.users.login("A", "password") == .administrator("A"))
         #expect(service.isAdministrator("A", "password"))
-        #expect(service.login("open", "") == .guest("open"))
-        #expect(service.login("open", "secret-1") == nil)
-        #expect(service.login("b", "") == nil)
-        #expect(service.login("absent", "") == nil)
+        #expect(service.users.login("open", "") == .guest("open"))
+        #expect(service.users.login("open", "secret-1") == nil)
+        #expect(service.users.login("b", "") == nil)
+        #expect(service.users.login("absent", "") == nil)
         // A user hides the bucket of its name.
-        _ = await service.putUser("open", form(("password", "secret-1")), by: "A")
-        #expect(service.login("open", "") == nil)
-        #expect(service.login("open", "secret-1") == .user("open"))
+        _ = await service.users.put("open", form(("password", "secret-1")), by: "A")
+        #expect(service.users.login("open", "") == nil)
+        #expect(service.users.login("open", "secret-1") == .user("open"))
         #expect(!service.isAdministrator("open", "secret-1"))
-        _ = await service.deleteUser("open", by: "A")
-        #expect(service.login("open", "") == .guest("open"))
+        _ = await service.users.delete("open", by: "A")
+        #expect(service.users.login("open", "") == .guest("open"))
     }
 
     @Test func checkedLoginIsKnownUntilThePasswordChanges() async throws {
         let service = try await started()
-        _ = await service.putUser("ann", form(("password", "secret-1")), by: "A")
-        #expect(service.knownLogin("ann", "secret-1") == nil)
-        _ = service.login("ann", "secret-1")
-        #expect(service.knownLogin("ann", "secret-1") == .some(.user("ann")))
-        _ = await service.putUser("ann", form(("password", "secret-2")), by: "A")
-        #expect(service.knownLogin("ann", "secret-1") == nil)
-        _ = service.login("ann", "secret-1")
-        #expect(service.knownLogin("ann", "secret-1") == .some(nil))
-        #expect(service.knownLogin("open", "") == .some(.guest("open")))
+        _ = await service.users.put("ann", form(("password", "secret-1")), by: "A")
+        #expect(service.users.knownLogin("ann", "secret-1") == nil)
+        _ = service.users.login("ann", "secret-1")
+        #expect(service.users.knownLogin("ann", "secret-1") == .some(.user("ann")))
+        _ = await service.users.put("ann", form(("password", "secret-2")), by: "A")
+        #expect(service.users.knownLogin("ann", "secret-1") == nil)
+        _ = service.users.login("ann", "secret-1")
+        #expect(service.users.knownLogin("ann", "secret-1") == .some(nil))
+        #expect(service.users.knownLogin("open", "") == .some(.guest("open")))
     }
 }

@@ -15,8 +15,10 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[2].initialise(form) else { throw SceneError("initialise") }
-        let outcome = await scene[2].addNode(
+        guard case .done = await scene[2].settings.initialise(form) else {
+            throw SceneError("initialise")
+        }
+        let outcome = await scene[2].membership.addNode(
             "127.0.0.1:\(scene.members[0].ports.admin)",
             token: "",
             services: ["kv"],
@@ -42,27 +44,27 @@ import Vocabulary
         let scene = try await pair()
         defer { scene.stop() }
         let (one, two) = (scene[1].thisNode, scene[2].thisNode)
-        #expect(scene[2].viewStatistics(of: one) == nil)
-        #expect(scene[1].viewStatistics(of: one) == nil)
+        #expect(scene[2].statistics.viewStatistics(of: one) == nil)
+        #expect(scene[1].statistics.viewStatistics(of: one) == nil)
         let shown = Guarded<ViewStatistics?>(Self.building)
-        scene[1].readViews { shown.withLock { $0 } }
-        #expect(scene[1].viewStatistics(of: one) == Self.building)
-        #expect(await eventually { scene[2].viewStatistics(of: one) == Self.building })
-        #expect(scene[1].viewStatistics(of: two) == nil)
+        scene[1].statistics.readViews { shown.withLock { $0 } }
+        #expect(scene[1].statistics.viewStatistics(of: one) == Self.building)
+        #expect(await eventually { scene[2].statistics.viewStatistics(of: one) == Self.building })
+        #expect(scene[1].statistics.viewStatistics(of: two) == nil)
 
         shown.withLock { $0 = nil }
-        #expect(await eventually { scene[2].viewStatistics(of: one) == nil })
+        #expect(await eventually { scene[2].statistics.viewStatistics(of: one) == nil })
         // The node still answers: what it sent is gone, not out of date.
-        #expect(scene[2].statistics(of: one) != nil)
+        #expect(scene[2].statistics.current(of: one) != nil)
     }
 
     @Test func nodeThatStopsIsShownWithoutIndexes() async throws {
         let scene = try await pair()
         defer { scene.stop() }
         let one = scene[1].thisNode
-        scene[1].readViews { Self.building }
-        #expect(await eventually { scene[2].viewStatistics(of: one) != nil })
+        scene[1].statistics.readViews { Self.building }
+        #expect(await eventually { scene[2].statistics.viewStatistics(of: one) != nil })
         scene.members[0].stop()
-        #expect(await eventually { scene[2].viewStatistics(of: one) == nil })
+        #expect(await eventually { scene[2].statistics.viewStatistics(of: one) == nil })
     }
 }

@@ -15,11 +15,13 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[1].initialise(form) else { throw SceneError("initialise") }
+        guard case .done = await scene[1].settings.initialise(form) else {
+            throw SceneError("initialise")
+        }
     }
 
     private func add(_ number: Int, to scene: ClusterScene) async throws {
-        let outcome = await scene[1].addNode(
+        let outcome = await scene[1].membership.addNode(
             "127.0.0.1:\(scene.members[number - 1].ports.admin)",
             token: "",
             services: ["kv"],
@@ -42,7 +44,7 @@ import Vocabulary
         let world = World()
         for port in [8_092, 9_092, 0] as [UInt16] {
             let service = try world.service(RecordingPlane())
-            service.openBuckets()
+            service.applier.openBuckets()
             let ports = NodePorts(admin: 8_091, data: 11_210, peer: 0, views: port)
             try await service.start(host: "127.0.0.1", ports: ports)
             #expect(service.state.nodes.map(\.ports) == [ports])
@@ -62,7 +64,7 @@ import Vocabulary
 
         // A node that begins anew, alone, announces it again.
         #expect(await eventually { scene[1].state.nodes.last?.membership == .inactiveAdded })
-        guard case .done = await scene[1].eject(scene.name(2), by: root) else {
+        guard case .done = await scene[1].membership.eject(scene.name(2), by: root) else {
             throw SceneError("eject")
         }
         #expect(
@@ -99,7 +101,7 @@ import Vocabulary
         for number in [2, 3] { scene.members[number - 1].stop() }
         try await restart(1, of: scene, views: 9_001)
         #expect(ports(scene, at: 1) == [8_001, 8_002, 8_003])
-        guard case .done = await scene[1].failOver(names, by: root, isUnsafe: true)
+        guard case .done = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
         else {
             throw SceneError("failOver")
         }

@@ -15,10 +15,12 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[1].initialise(form) else { throw SceneError("initialise") }
+        guard case .done = await scene[1].settings.initialise(form) else {
+            throw SceneError("initialise")
+        }
         let place = "127.0.0.1:\(scene.members[1].ports.admin)"
         guard
-            case .done = await scene[1].addNode(
+            case .done = await scene[1].membership.addNode(
                 place,
                 token: "",
                 services: ["kv"],
@@ -30,21 +32,21 @@ import Vocabulary
         try await Task.sleep(for: .seconds(2))
         let known = scene[1].state.nodes.map(\.otpNode)
         guard
-            case .running(let id) = await scene[1].rebalance(
+            case .running(let id) = await scene[1].membership.rebalance(
                 known: known,
                 ejected: [],
                 by: root
             )
         else { throw SceneError("rebalance") }
         #expect(await eventually { scene[1].state.lastRebalance?.id == id })
-        #expect(scene[1].raftStatus.configuration.voters == [scene[1].thisNode])
+        #expect(scene[1].cluster.raftStatus.configuration.voters == [scene[1].thisNode])
         var settings = scene[1].state.settings
         settings.maxBucketCount += 1
-        _ = try await scene[1].propose(.setSettings(settings))
+        _ = try await scene[1].cluster.propose(.setSettings(settings))
         #expect(scene[1].state.settings == settings)
 
         try await scene.members[1].start()
-        #expect(await eventually { scene[1].raftStatus.configuration.voters.count == 2 })
+        #expect(await eventually { scene[1].cluster.raftStatus.configuration.voters.count == 2 })
         #expect(await eventually { scene[2].state.settings == settings })
     }
 }

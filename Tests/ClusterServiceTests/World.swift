@@ -59,7 +59,7 @@ final class World: Sendable {
         probe: any NodeProbe = UnreachableProbe(),
         scripts: (any ScriptCheck)? = nil
     ) throws(ClusterError) -> AdministrationService {
-        var settings = AdministrationService.Settings(
+        var settings = Cluster.Settings(
             directory: root,
             memoryQuota: 1_000 << 20,
             memoryTotal: 8_192 << 20
@@ -83,6 +83,6 @@ struct UnreachableProbe: NodeProbe {
 extension AdministrationService {
     /// Whether these are the administrator's name and password.
     func isAdministrator(_ user: String, _ password: String) -> Bool {
-        if case .administrator = login(user, password) { true } else { false }
+        if case .administrator = users.login(user, password) { true } else { false }
     }
 }

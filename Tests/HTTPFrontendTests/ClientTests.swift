@@ -25,7 +25,7 @@ import Testing
                 return
             }
             let text = String(decoding: body, as: UTF8.self)
-            #expect(text.contains(site.service.fingerprint) && text.contains("\"port\""))
+            #expect(text.contains(site.service.cluster.fingerprint) && text.contains("\"port\""))
             let closed = ProbeRequest(host: "localhost", port: site.port, path: "/nodes/self")
             #expect(status(await client.ask(closed)) == 401)
         }

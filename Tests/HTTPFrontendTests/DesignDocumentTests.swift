@@ -84,7 +84,7 @@ import Vocabulary
             let put = try await views.ask("PUT \(path)", json: Self.body)
             #expect(put.status == 201)
             #expect(put.object["id"] as? String == "_design/\(name)")
-            let names = views.documents.designDocuments(ofBucket: "b")?.map(\.name)
+            let names = views.documents.documents(ofBucket: "b")?.map(\.name)
             #expect(names == [name])
             let get = try await views.ask("GET \(path)")
             #expect(get.text == Self.body)

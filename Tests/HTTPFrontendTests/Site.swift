@@ -87,7 +87,7 @@ struct Site: Sendable {
         directory = FileManager.default.temporaryDirectory
             .appending(path: "divan-admin-\(UUID().uuidString)").path()
         service = try AdministrationService(
-            settings: AdministrationService.Settings(
+            settings: Cluster.Settings(
                 directory: directory,
                 memoryQuota: 512 << 20,
                 memoryTotal: 16 << 30
@@ -97,7 +97,7 @@ struct Site: Sendable {
             passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
             probe: AdminClient()
         )
-        service.openBuckets()
+        service.applier.openBuckets()
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         server = try await AdminServer.start(

@@ -42,7 +42,7 @@ import Vocabulary
                     $0["b"]?.statistics[statistic] = UInt64(place + 1) * 1_000
                 }
             }
-            let shown = try #require(site.service.dataPlane.statistics(ofBucket: "b"))
+            let shown = try #require(site.service.cluster.dataPlane.statistics(ofBucket: "b"))
             let lines = try await site.ask("GET /metrics").text.split(separator: "\n")
             for (name, _, statistic) in Statistic.metrics {
                 let number = shown[statistic] / (statistic.unit == .milliseconds ? 1_000 : 1)

@@ -40,7 +40,7 @@ import ViewService
             #expect(try await node.put("d", Self.design).status == 201)
             let memory = KeyMemory(KeyBudget(bytesMax: 1 << 20))
             let queries = IndexQueries(
-                node.node.cluster,
+                node.node.administration,
                 IndexQueries.Node(
                     indexes: { node.node.views?.indexes },
                     dependencies: {

@@ -90,7 +90,7 @@ struct ViewNode: Sendable {
         logger.logLevel = .critical
         queries = CountedQueries(
             IndexQueries(
-                node.cluster,
+                node.administration,
                 IndexQueries.Node(
                     indexes: { node.views?.indexes },
                     dependencies: { node.views?.dependencies },
@@ -99,16 +99,16 @@ struct ViewNode: Sendable {
             )
         )
         let services = ViewServer.Services(
-            designDocuments: node.cluster,
+            designDocuments: node.administration.designDocuments,
             queries: queries,
             trials: PoolMapTrials(
-                service: node.cluster,
+                service: node.administration,
                 scripts: { node.views?.openScripts() }
             ),
             reading: { node.views?.reading }
         )
         admin = try await AdminServer.start(
-            service: node.cluster,
+            service: node.administration,
             views: services,
             host: "127.0.0.1",
             port: node.adminPort,
@@ -192,7 +192,7 @@ struct ViewNode: Sendable {
     /// Stores documents, each once its vBucket serves.
     func write(_ documents: [(id: String, json: String)]) async throws {
         for (id, json) in documents {
-            let outcome = await node.cluster.perform(
+            let outcome = await node.administration.documents.perform(
                 .write(value: Array(json.utf8), flags: 0, expiry: 0, preservesExpiry: false),
                 on: Array(id.utf8),
                 inBucket: "b"

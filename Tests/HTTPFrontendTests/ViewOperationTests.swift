@@ -29,7 +29,7 @@ import Vocabulary
         var statistics = ViewStatistics()
         statistics.buckets = [bucket]
         let shown = statistics
-        site.service.readViews { shown }
+        site.service.statistics.readViews { shown }
     }
 
     private func document(
@@ -76,7 +76,11 @@ import Vocabulary
         try await ViewSite.with { views in
             let site = views.site
             for name in ["d", "full"] {
-                _ = try await site.service.putDesignDocument(name, body: Self.body, inBucket: "b")
+                _ = try await site.service.designDocuments.putDesignDocument(
+                    name,
+                    body: Self.body,
+                    inBucket: "b"
+                )
             }
             #expect(try await indexers(site).isEmpty)
             // A document that was deleted meanwhile has no task.

@@ -108,13 +108,13 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
     /// Answers every change with this, as a cluster without a majority might.
     let failure = Guarded<DesignDocumentError?>(nil)
 
-    func designDocuments(ofBucket bucket: String) -> [DesignDocument]? {
+    func documents(ofBucket bucket: String) -> [DesignDocument]? {
         buckets.withLock { buckets in
             (buckets[bucket]?.values).map(Array.init)?.sorted { $0.name < $1.name } ?? []
         }
     }
 
-    func designDocument(_ name: String, ofBucket bucket: String) -> DesignDocument? {
+    func document(_ name: String, ofBucket bucket: String) -> DesignDocument? {
         buckets.withLock { $0[bucket]?[name] }
     }
 
@@ -139,7 +139,7 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
         _ name: String,
         _ bucket: String
     ) throws(DesignDocumentError) {
-        let revision = designDocument(name, ofBucket: bucket)?.revision.description
+        let revision = document(name, ofBucket: bucket)?.revision.description
         guard precondition.permits(revision) else { throw DesignDocumentError(.differs, "") }
     }
 
@@ -180,7 +180,7 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
         _ bucket: String
     ) throws(DesignDocumentError) -> DesignDocument {
         calls.withLock { $0.append("\(operation) \(bucket) \(name)") }
-        guard let document = designDocument(name, ofBucket: bucket) else {
+        guard let document = document(name, ofBucket: bucket) else {
             throw DesignDocumentError(.documentUnknown, "")
         }
         return document

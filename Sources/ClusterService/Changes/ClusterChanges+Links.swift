@@ -32,13 +32,13 @@ extension ClusterChanges {
             return collector.hasBegun
         }
         if hasBegun { link.send(ClusterChanges.begin) }
-        let nodeCount = max(1, service.state.nodes.count)
+        let nodeCount = max(1, cluster.state.nodes.count)
         let opening = ChangesOpening(
             bucket: bucketUUID,
             hasValues: request.hasValues,
             snapshotsMax: UInt16(max(2, ClusterChanges.snapshotsMax / nodeCount))
         )
-        service.streams.open(
+        cluster.streams.open(
             .feeds,
             to: node,
             request: opening.encoded,

@@ -59,7 +59,7 @@ package final class ClusterChanges: Sendable {
     let bucketUUID: String
     let bucketName: String
     let request: Request
-    let service: AdministrationService
+    let cluster: Cluster
     private let slot: FeedSlot
     let collector: Guarded<Collector>
     let inbox = Guarded(Inbox())
@@ -69,11 +69,11 @@ package final class ClusterChanges: Sendable {
         _ request: Request,
         from token: ChangesToken,
         ofBucket name: String,
-        _ service: AdministrationService,
+        _ cluster: Cluster,
         _ slot: FeedSlot
     ) {
         self.request = request
-        self.service = service
+        self.cluster = cluster
         self.slot = slot
         bucketName = name
         bucketUUID = token.bucket
@@ -83,14 +83,14 @@ package final class ClusterChanges: Sendable {
             limit: request.limit
         )
         collector = Guarded(Collector(machine: machine))
-        let number = service.observeChanges { [weak self] in
+        let number = cluster.observeChanges { [weak self] in
             self?.signal { $0.mapChanged = true }
         }
         observer.withLock { $0 = number }
     }
 
-    var now: UInt64 { service.monotonicNanoseconds }
-    var lane: any Lane { service.environment.network.lane(ofReactor: 0) }
+    var now: UInt64 { cluster.monotonicNanoseconds }
+    var lane: any Lane { cluster.environment.network.lane(ofReactor: 0) }
 
     /// The token of everything that `next` returned so far.
     package var token: String {
@@ -124,7 +124,7 @@ package final class ClusterChanges: Sendable {
                 requestChanges()
                 return nil
             }
-            guard !isLate, service.isServing, !Task.isCancelled else {
+            guard !isLate, cluster.isServing, !Task.isCancelled else {
                 return .failed(ClusterChanges.unserved(machine.missing))
             }
             if events.isEmpty { await wait(until: deadline) }
@@ -146,7 +146,7 @@ package final class ClusterChanges: Sendable {
             let isComplete = collector.withLock {
                 $0.machine.isComplete(snapshotsMax: ChangesToken.snapshotsMax)
             }
-            if isComplete || !service.isServing { return [.end] }
+            if isComplete || !cluster.isServing { return [.end] }
             let events = step()
             if !events.isEmpty { return events }
             if Task.isCancelled { return [.end] }
@@ -165,7 +165,7 @@ package final class ClusterChanges: Sendable {
             return inbox.waiter
         }
         waiter?.resume()
-        observer.withLock { $0 }.map(service.removeObserver)
+        observer.withLock { $0 }.map(cluster.removeObserver)
         let links = collector.withLock { collector in
             defer { collector.links = [:] }
             return collector.links
@@ -220,7 +220,7 @@ package final class ClusterChanges: Sendable {
 
     /// Returns the end of the feed if the bucket no longer exists.
     private func followMap() -> ChangesEvent? {
-        guard let bucket = service.state.bucket(named: bucketName),
+        guard let bucket = cluster.state.bucket(named: bucketName),
             bucket.settings.uuid == bucketUUID
         else { return .failed("The bucket was deleted. Its tokens have no meaning any more.") }
         let owners = bucket.placements.map(\.chain.first)
@@ -250,7 +250,7 @@ package final class ClusterChanges: Sendable {
     }
 
     private func lose(_ link: ChangesLink, _ reason: String) {
-        service.environment.trace.debug(
+        cluster.environment.trace.debug(
             "feeds",
             bucket: bucketName,
             "An HTTP feed of bucket \(bucketName) lost its stream to \(link.node): \(reason)."

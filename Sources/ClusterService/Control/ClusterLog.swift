@@ -17,7 +17,7 @@ struct ProposalResult: Sendable {
 final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow the control lane's
     private(set) var state: ClusterState
     /// Carries out applied changes on the control lane, once for each entry.
-    weak var follower: AdministrationService?
+    weak var follower: MapApplier?
     /// The highest feature level that this node understands.
     private let level: FeatureLevel
 

@@ -75,7 +75,7 @@ package final class InitToken: Sendable {
 }
 
 /// The token follows the agreed state; on the control lane.
-extension AdministrationService {
+extension Cluster {
     /// Makes or removes the token after a change of the state, on the lane of the disk; retried every
     /// second after an error.
     func reconcileInitToken() {

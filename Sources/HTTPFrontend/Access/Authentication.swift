@@ -50,7 +50,7 @@ struct Authentication: Sendable {
             if let identity { request.connection?.login?.note(identity) }
             return .identity(identity)
         }
-        guard let known = service.knownLogin(user, password), let outcome = known else {
+        guard let known = service.users.knownLogin(user, password), let outcome = known else {
             return .unchecked(user: user, password: password)
         }
         let identity = Identity(outcome, from: request.origin)
@@ -74,7 +74,7 @@ struct Authentication: Sendable {
         let password = request.basicCredentials?.password
         let identity = Identity(
             firstComerFrom: request.origin,
-            hasToken: password.map(service.initToken.isRight) ?? false,
+            hasToken: password.map(service.cluster.initToken.isRight) ?? false,
             hasCredentials: request.fields[.authorization] != nil
         )
         if let identity { request.connection?.login?.note(identity) }
@@ -92,7 +92,7 @@ struct Authentication: Sendable {
             guard let token = request.cookie(named: Self.cookieName(request)) else {
                 return nil
             }
-            let now = service.wallMilliseconds
+            let now = service.cluster.wallMilliseconds
             return sessions.identity(of: token, in: state, nowMilliseconds: now)
         }
         return request.fields[.authorization] == nil ? .anonymous(from: request.origin) : nil
@@ -108,10 +108,10 @@ struct Authentication: Sendable {
         _ request: RESTRequest
     ) async -> Identity? {
         let connection = request.connection?.login
-        var outcome = service.knownLogin(user, password) ?? nil
+        var outcome = service.users.knownLogin(user, password) ?? nil
         if outcome == nil {
             await connection?.pause()
-            outcome = await service.checkLogin(user, password, from: connection?.host ?? "")
+            outcome = await service.users.checkLogin(user, password, from: connection?.host ?? "")
         }
         guard let outcome else {
             connection?.recordRefusal(of: user)

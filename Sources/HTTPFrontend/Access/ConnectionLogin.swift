@@ -24,7 +24,11 @@ final class ConnectionLogin: Sendable {
     init(_ service: AdministrationService, host: String, end: @escaping @Sendable () -> Void) {
         self.service = service
         self.host = host
-        number = service.strangers.enter(from: host, at: service.monotonicNanoseconds, end: end)
+        number = service.users.strangers.enter(
+            from: host,
+            at: service.cluster.monotonicNanoseconds,
+            end: end
+        )
     }
 
     /// Whether the client has not logged in.
@@ -52,35 +56,39 @@ final class ConnectionLogin: Sendable {
         case .administrator(let known), .user(let known), .bucket(let known): name = known
         }
         state.withLock { $0.isStranger = false }
-        service.strangers.recordLogin(
+        service.users.strangers.recordLogin(
             number,
             of: name,
             from: host,
-            at: service.monotonicNanoseconds
+            at: service.cluster.monotonicNanoseconds
         )
     }
 
     /// The client may use something without a login.
     func recordGuest() {
-        service.strangers.recordGuest(number, from: host, at: service.monotonicNanoseconds)
+        service.users.strangers.recordGuest(
+            number,
+            from: host,
+            at: service.cluster.monotonicNanoseconds
+        )
     }
 
     func recordRefusal(of user: String) {
         state.withLock { $0.refusedCount += 1 }
-        service.noteRefusedLogin(user, from: host)
+        service.users.noteRefusedLogin(user, from: host)
     }
 
     /// Waits before a login from an address with refused ones.
     func pause() async {
-        let delay = service.strangers.delayNanoseconds(
+        let delay = service.users.strangers.delayNanoseconds(
             from: host,
-            at: service.monotonicNanoseconds
+            at: service.cluster.monotonicNanoseconds
         )
         if delay > 0 { try? await Task.sleep(nanoseconds: delay) }
     }
 
     func close() {
         state.withLock { $0.notifyAdmission = nil }
-        service.strangers.leave(number)
+        service.users.strangers.leave(number)
     }
 }

@@ -16,7 +16,7 @@ extension AdminRoutes {
     ]
 
     private static func set(_ address: AlternateAddress?, _ call: Call) async -> Reply {
-        Reply(await call.service.setAlternate(address), busy: 400, Reply.list)
+        Reply(await call.service.addresses.setAlternate(address), busy: 400, Reply.list)
     }
 }
 

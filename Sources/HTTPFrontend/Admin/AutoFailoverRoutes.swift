@@ -55,7 +55,7 @@ extension AdminRoutes {
                 ],
                 "allowFailoverEphemeralNoReplicas": false,
                 "reasons": .array(
-                    await call.service.failoverReasons().map { .string($0) }
+                    await call.service.statistics.failoverReasons().map { .string($0) }
                 ),
             ])
         },
@@ -66,7 +66,7 @@ extension AdminRoutes {
             access: .settingsWrite,
             needsCluster: true
         ) { call in
-            Reply(await call.service.resetAutoFailoverCount())
+            Reply(await call.service.settings.resetAutoFailoverCount())
         }.accepting(),
     ]
 

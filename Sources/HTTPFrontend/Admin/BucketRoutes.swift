@@ -30,7 +30,7 @@ extension AdminRoutes {
             handler: changeBucket
         ),
         Route.ofBucket(.delete, "", permission: "!delete") { call in
-            let outcome = await call.service.deleteBucket(call.capture(0))
+            let outcome = await call.service.buckets.delete(call.capture(0))
             // Tools recognize this reply by its shape and poll until the bucket is gone.
             if case .failed(let text) = outcome {
                 return .json(["_": .string(text + "\r\n")], status: 500)
@@ -38,10 +38,10 @@ extension AdminRoutes {
             return reply(outcome)
         }.accepting(),
         Route.ofBucket(.post, "/controller/doFlush", permission: "!flush") { call in
-            reply(await call.service.flushBucket(call.capture(0)))
+            reply(await call.service.buckets.flush(call.capture(0)))
         }.accepting(),
         Route.ofBucket(.post, "/controller/unsafePurgeBucket", permission: "!delete") { call in
-            reply(await call.service.purgeBucket(call.capture(0)))
+            reply(await call.service.compaction.purge(call.capture(0)))
         }.accepting(),
         Route.ofBucket(.get, "/nodes", permission: ".settings!read") { call in
             call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound
@@ -58,7 +58,8 @@ extension AdminRoutes {
         },
         Route.ofBucket(.get, "/localRandomKey", permission: ".data.docs!read") { call in
             guard let bucket = call.bucket else { return .notFound }
-            guard let key = await call.service.randomKey(inBucket: bucket.settings.name) else {
+            guard let key = await call.service.documents.randomKey(inBucket: bucket.settings.name)
+            else {
                 return .json(["ok": false, "error": "fallback_to_all_docs"], status: 404)
             }
             return .json(.object([("ok", true)] + DocumentJSON.name("key", of: key)))
@@ -67,7 +68,7 @@ extension AdminRoutes {
 
     @Sendable private static func createBucket(_ call: Call) async -> Reply {
         if call.request.isValidationOnly { return validation(call, of: nil) }
-        let outcome = await call.service.createBucket(call.request.form, by: requester(call))
+        let outcome = await call.service.buckets.create(call.request.form, by: requester(call))
         guard case .done = outcome else { return reply(outcome) }
         var reply = Reply.empty(202)
         let name = call.request.form["name"] ?? ""
@@ -85,7 +86,7 @@ extension AdminRoutes {
         case .version(let text): revision = text
         case nil, .absent: return .refused([FieldError("_", RESTRequest.preconditionRule)])
         }
-        let outcome = await call.service.changeBucket(
+        let outcome = await call.service.buckets.change(
             call.capture(0),
             call.request.form,
             by: requester(call),
@@ -99,7 +100,7 @@ extension AdminRoutes {
     /// form.
     private static func networkWarning(_ call: Call, of name: String) -> String? {
         guard call.request.form["passwordless"] == "network" else { return nil }
-        return AdministrationService.networkWarning(ofBucket: name)
+        return BucketService.networkWarning(ofBucket: name)
     }
 
     private static func requester(_ call: Call) -> BucketForm.Requester {
@@ -109,11 +110,15 @@ extension AdminRoutes {
     private static func validation(_ call: Call, of name: String?) -> Reply {
         let form = call.request.form
         let requester = requester(call)
-        if let missing = call.service.missingPermission(form, changing: name, by: requester) {
+        if let missing = call.service.buckets.missingPermission(form, changing: name, by: requester)
+        {
             return .forbidden(missing.text)
         }
         guard
-            let (errors, summaries) = call.service.validateBucket(call.request.form, changing: name)
+            let (errors, summaries) = call.service.buckets.validate(
+                call.request.form,
+                changing: name
+            )
         else { return .notFound }
         let more: [(String, JSONText)] = [("summaries", summaries.json)]
         let all = errors + warnings(call, errors, name: name)

@@ -20,14 +20,14 @@ extension AdminRoutes {
             return .json(["cert": ["type": "generated", "pem": .string(pem)], "warnings": []])
         },
         Route(.get, "/pools/default/certificates", access: .securityRead) { call in
-            let shown = await call.service.shownCertificates()
+            let shown = await call.service.certificates.shownCertificates()
             return .json(.array(shown.map { json(of: $0, call) }))
         },
         Route(.get, "/pools/default/certificate/node/*", access: .securityRead) { call in
             guard let node = node(named: call.capture(0), call.state) else {
                 return .json("Node is unknown to this cluster.", status: 404)
             }
-            guard let shown = await call.service.shownCertificate(of: node) else {
+            guard let shown = await call.service.certificates.shownCertificate(of: node) else {
                 return .json("The node does not answer, or has no certificate.", status: 404)
             }
             return .json(json(of: shown, call))
@@ -40,12 +40,17 @@ extension AdminRoutes {
                 return .json("Not found.", status: 404)
             }
             let isKnown = call.state.authorities.contains { $0.id == id }
-            let outcome = await call.service.removeAuthority(id, by: call.identity.login)
+            let outcome = await call.service.certificates.removeAuthority(
+                id,
+                by: call.identity.login
+            )
             return reply(outcome, refusal: isKnown ? 400 : 404)
         }.accepting(),
         Route(.post, "/node/controller/loadTrustedCAs", access: .securityWrite, body: .raw) {
             call in
-            let outcome = await call.service.loadTrustedAuthorities(by: call.identity.login)
+            let outcome = await call.service.certificates.loadTrustedAuthorities(
+                by: call.identity.login
+            )
             guard case .done = outcome else { return reply(outcome) }
             let loaded = call.service.state.loadedAuthorities
             return .json(.array(loaded.map { json(of: $0, call) }))
@@ -64,7 +69,7 @@ extension AdminRoutes {
             needsCluster: true
         ) {
             call in
-            let outcome = await call.service.regenerateCertificate(
+            let outcome = await call.service.certificates.regenerateCertificate(
                 dropsSupplied: call.request.query["dropUploadedCertificates"] == "true",
                 by: call.identity.login
             )
@@ -93,7 +98,7 @@ extension AdminRoutes {
                 passphrase = text
             }
         }
-        let outcome = await call.service.reloadCertificate(
+        let outcome = await call.service.certificates.reloadCertificate(
             passphrase: passphrase,
             by: call.identity.login
         )
@@ -150,7 +155,7 @@ extension AdminRoutes {
             members.append(("loadFile", .string(authority.file)))
         }
         var warnings: [JSONText] = []
-        if let facts = call.service.facts(of: authority) {
+        if let facts = call.service.certificates.facts(of: authority) {
             members += [
                 ("subject", .string(facts.subject)),
                 ("notBefore", .string(PoolJSON.time(seconds: facts.notBefore))),
@@ -168,7 +173,7 @@ extension AdminRoutes {
     }
 
     private static func warnings(of facts: CertificateFacts, _ call: Call) -> [JSONText] {
-        let now = Int64(call.service.wallMilliseconds / 1_000)
+        let now = Int64(call.service.cluster.wallMilliseconds / 1_000)
         let rest = facts.notAfter - now
         if rest < 0 { return [["name": "expired", "message": "The certificate has expired."]] }
         if facts.notBefore > now {

@@ -16,7 +16,7 @@ struct ChangesReply: Sendable {
     let query: ChangesQuery
     let lease: ChangesLease
 
-    private var now: UInt64 { call.service.monotonicNanoseconds }
+    private var now: UInt64 { call.service.cluster.monotonicNanoseconds }
 
     /// When the feed sends something although nothing changes.
     private struct Due {

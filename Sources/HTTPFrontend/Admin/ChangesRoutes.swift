@@ -43,7 +43,7 @@ extension AdminRoutes {
         if query.request.hasValues, !call.rights.allows(permission) {
             return .forbidden(permission.text)
         }
-        let outcome = await call.service.openChanges(
+        let outcome = await call.service.feeds.open(
             query.request,
             from: query.start,
             ofBucket: call.capture(0),

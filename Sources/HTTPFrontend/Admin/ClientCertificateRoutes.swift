@@ -22,7 +22,7 @@ extension AdminRoutes {
                 settings.security.clientCertificates = certificates
                 let was = call.state.settings
                 return Reply(
-                    await call.service.change(settings: settings, was: was),
+                    await call.service.settings.change(settings: settings, was: was),
                     done: .empty(202)
                 )
             }

@@ -63,14 +63,14 @@ struct ClusterNumbers {
         var views: [NodeNumber: ViewStatistics] = [:]
         // The documents of a vBucket may be in the reports of several nodes, so all are needed.
         for node in call.state.nodes {
-            found[node.number] = call.service.statistics(of: node.number)
+            found[node.number] = call.service.statistics.current(of: node.number)
         }
         for node in nodes ?? call.state.nodes {
-            views[node.number] = call.service.viewStatistics(of: node.number)
+            views[node.number] = call.service.statistics.viewStatistics(of: node.number)
         }
         let visible = Set(call.visibleBuckets.map(\.settings.name))
         let counts = call.visibleBuckets.map { bucket in
-            call.service.itemCounts(
+            call.service.statistics.itemCounts(
                 of: bucket,
                 found.mapValues { $0.copies(ofBucket: bucket.settings.name) }
             )

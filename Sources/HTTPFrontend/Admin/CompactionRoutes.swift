@@ -5,10 +5,12 @@ internal import Vocabulary
 /// Compaction of buckets: begin, end, and what runs as tasks.
 extension AdminRoutes {
     static let bucketCompaction: [Route] = [
-        controller("compactBucket") { await $0.compactBucketAndViews($1) },
-        controller("compactDatabases") { await $0.compactBucket($1) },
-        controller("cancelBucketCompaction") { await $0.cancelCompactionOfBucketAndViews($1) },
-        controller("cancelDatabasesCompaction") { await $0.cancelCompaction($1) },
+        controller("compactBucket") { await $0.compaction.compactAll($1) },
+        controller("compactDatabases") { await $0.compaction.compact($1) },
+        controller("cancelBucketCompaction") {
+            await $0.compaction.cancelAll($1)
+        },
+        controller("cancelDatabasesCompaction") { await $0.compaction.cancel($1) },
     ]
 
     private static func controller(
@@ -26,7 +28,7 @@ extension AdminRoutes {
     static func compactionTasks(_ call: Call) -> [JSONText] {
         call.visibleBuckets.compactMap { bucket in
             let name = bucket.settings.name
-            let works = call.service.compactions(ofBucket: name)
+            let works = call.service.compaction.compactions(ofBucket: name)
             guard !works.isEmpty else { return nil }
             let done: UInt64 = works.reduce(0) { $0 &+ $1.done }
             let total: UInt64 = works.reduce(0) { $0 &+ $1.total }

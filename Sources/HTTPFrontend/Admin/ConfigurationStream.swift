@@ -50,13 +50,13 @@ private struct ConfigurationStream {
         let realm = Realm(of: call.identity, in: call.state)
         var shown: [UInt8] = []
         var sentAt: UInt64 = 0
-        while service.isServing, isConnected(), !Task.isCancelled {
-            let seen = service.changes
+        while service.cluster.isServing, isConnected(), !Task.isCancelled {
+            let seen = service.cluster.changes
             let refreshed = call.refreshed
             guard Realm(of: call.identity, in: refreshed.state) == realm, refreshed.isServed,
                 let json = render(refreshed)
             else { return }
-            let now = service.monotonicNanoseconds
+            let now = service.cluster.monotonicNanoseconds
             if json != shown {
                 try await send(json + Self.separator)
                 shown = json
@@ -66,12 +66,12 @@ private struct ConfigurationStream {
                 sentAt = now
             }
             let timeout = heartbeat.map { min($0 * 1_000_000, Self.recheckNanoseconds) }
-            let changes = await service.waitForChange(
+            let changes = await service.cluster.waitForChange(
                 after: seen,
                 nanoseconds: timeout ?? Self.recheckNanoseconds
             )
             let due = now + Self.pauseNanoseconds
-            let later = service.monotonicNanoseconds
+            let later = service.cluster.monotonicNanoseconds
             if changes != seen, later < due { try await Task.sleep(for: .nanoseconds(due - later)) }
         }
     }

@@ -44,7 +44,7 @@ struct DocumentPage: Sendable {
             } else if failures >= Self.failuresMax {
                 output += Self.row(key, without: Self.unreadable).bytes
             } else {
-                switch await service.perform(.read, on: key, inBucket: bucket) {
+                switch await service.documents.perform(.read, on: key, inBucket: bucket) {
                 case .found(let copy):
                     bytes += UInt64(copy.value.count)
                     output += row(key, copy).bytes

@@ -38,7 +38,7 @@ extension AdminRoutes {
             }
             var cas = CAS.none
             if case .version(let version) = precondition { cas = version }
-            let outcome = await call.service.perform(
+            let outcome = await call.service.documents.perform(
                 .delete(cas: cas),
                 on: call.captures[1],
                 inBucket: call.capture(0)
@@ -60,7 +60,7 @@ extension AdminRoutes {
         let bytesMax = query["docs_bytes"].map(FormParameters.number) ?? UInt64.max
         guard let bytesMax else { return badRequest("docs_bytes is a number of bytes") }
         let bucket = call.capture(0)
-        let listing = await call.service.listDocuments(
+        let listing = await call.service.documents.list(
             bucket: bucket,
             from: from.bytes,
             to: to.bytes,
@@ -131,7 +131,11 @@ extension AdminRoutes {
     @Sendable private static func readDocument(_ call: Call) async -> Reply {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
-        let outcome = await call.service.perform(.read, on: key, inBucket: call.capture(0))
+        let outcome = await call.service.documents.perform(
+            .read,
+            on: key,
+            inBucket: call.capture(0)
+        )
         let copy: DocumentCopy
         switch outcome {
         case .found(let found): copy = found
@@ -193,7 +197,11 @@ extension AdminRoutes {
             preservesExpiry: form["preserveTTL"] == "true",
             precondition: precondition
         )
-        let outcome = await call.service.perform(action, on: key, inBucket: call.capture(0))
+        let outcome = await call.service.documents.perform(
+            action,
+            on: key,
+            inBucket: call.capture(0)
+        )
         return reply(outcome, precondition)
     }
 

@@ -18,7 +18,7 @@ extension AdminRoutes {
         Route(.post, base, access: write, needsCluster: true) { call in
             let name = call.request.form["name"] ?? ""
             if let refusal = call.state.refusal(ofGroupName: name) { return refused(refusal) }
-            return reply(await call.service.addGroup(named: name))
+            return reply(await call.service.membership.addGroup(named: name))
         }.accepting(["name"]),
         Route(.put, base, access: write, needsCluster: true, body: .json, handler: assignNodes),
         Route(.put, base + "/*", access: write, needsCluster: true) { call in
@@ -27,7 +27,7 @@ extension AdminRoutes {
             if let refusal = call.state.refusal(ofGroupName: name, except: group.uuid) {
                 return refused(refusal)
             }
-            return reply(await call.service.renameGroup(group.uuid, to: name))
+            return reply(await call.service.membership.renameGroup(group.uuid, to: name))
         }.accepting(["name"]),
         Route(.delete, base + "/*", access: write, needsCluster: true) { call in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
@@ -37,7 +37,7 @@ extension AdminRoutes {
             guard call.state.groups.count > 1 else {
                 return .json(["_": "the last group cannot be deleted"], status: 400)
             }
-            return reply(await call.service.removeGroup(group.uuid))
+            return reply(await call.service.membership.removeGroup(group.uuid))
         }.accepting(),
     ]
 
@@ -87,7 +87,7 @@ extension AdminRoutes {
                 status: 400
             )
         }
-        let outcome = await call.service.deal(members, revision: state.groupsRevision)
+        let outcome = await call.service.membership.deal(members, revision: state.groupsRevision)
         return outcome.map(reply) ?? .json(layout(call.refreshed), status: 409)
     }
 

@@ -9,7 +9,7 @@ extension AdminRoutes {
         // The process answers.
         Route(.get, "/healthz", access: .open) { _ in .text("ok\r\n", status: 200) }.servedAlways(),
         Route(.get, "/readyz", access: .open) { call in
-            let obstacles = call.service.readinessObstacles
+            let obstacles = call.service.health.readinessObstacles
             guard !obstacles.isEmpty else { return .text("ready\r\n", status: 200) }
             return .text(sentences(obstacles, call).map { "\($0)\r\n" }.joined(), status: 503)
         }.servedAlways(),

@@ -114,7 +114,7 @@ extension AdminRoutes {
         done: Reply = .done
     ) async -> Reply {
         await form.reply(to: call, done: done) {
-            await call.service.change(indexing: settings, was: call.state.indexing)
+            await call.service.settings.change(indexing: settings, was: call.state.indexing)
         }
     }
 }

@@ -34,11 +34,13 @@ extension AdminRoutes {
             ]),
         Route(.post, "/controller/rotateSecrets", access: .securityWrite, needsCluster: true) {
             call in
-            Reply(await call.service.rotateSecrets())
+            Reply(await call.service.cluster.rotateSecrets())
         }.accepting(),
         Route(.post, "/controller/ejectNode", access: .poolsWrite, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
-            return Reply(await call.service.eject(resolve(name, call), by: call.identity.login))
+            return Reply(
+                await call.service.membership.eject(resolve(name, call), by: call.identity.login)
+            )
         }.accepting(["otpNode"]),
         recovery("reAddNode", .full),
         recovery("reFailOver", .none),
@@ -69,18 +71,23 @@ extension AdminRoutes {
         Route(.post, "/controller/startGracefulFailover", access: .poolsWrite, needsCluster: true) {
             call in
             Reply(
-                await call.service.startGracefulFailover(otpNodes(call), by: call.identity.login)
+                await call.service.membership.startGracefulFailover(
+                    otpNodes(call),
+                    by: call.identity.login
+                )
             )
         }.accepting(["otpNode"], lists: ["otpNode"]),
         Route(.post, "/controller/hardResetNode", access: .poolsWrite) { call in
-            Reply(await call.service.resetNode()) { text, _ in .text(text, status: 500) }
+            Reply(await call.service.engagement.reset()) { text, _ in .text(text, status: 500) }
         }.accepting(),
     ]
 
     private static func recovery(_ name: String, _ type: RecoveryType) -> Route {
         Route(.post, "/controller/\(name)", access: .poolsWrite, needsCluster: true) { call in
             guard let node = otpNodes(call).first else { return unknownServer }
-            return Reply(await call.service.setRecovery(node, type, by: call.identity.login))
+            return Reply(
+                await call.service.membership.setRecovery(node, type, by: call.identity.login)
+            )
         }.accepting(["otpNode"])
     }
 
@@ -126,7 +133,7 @@ extension AdminRoutes {
             }
             group = found.name
         }
-        let outcome = await call.service.addNode(
+        let outcome = await call.service.membership.addNode(
             address,
             token: form["password"] ?? "",
             fingerprint: form["fingerprint"],
@@ -151,7 +158,7 @@ extension AdminRoutes {
             return .list("services: this server supports only the data service (kv)", status: 400)
         }
         let login = (form["user"] ?? "", form["password"] ?? "")
-        let outcome = await call.service.joinCluster(
+        let outcome = await call.service.membership.joinCluster(
             at: address,
             login: login,
             fingerprint: form["fingerprint"]
@@ -175,13 +182,13 @@ extension AdminRoutes {
         if recovery == nil {
             wrong.append(("recoveryType", "recovery type must be either 'delta' or 'full'"))
         }
-        let node = form["otpNode"].flatMap { call.service.node(named: $0) }
+        let node = form["otpNode"].flatMap { call.service.cluster.node(named: $0) }
         if node == nil { wrong.append(("otpNode", "invalid node name or node not found")) }
         guard let recovery, let node, wrong.isEmpty else {
             return .json(.object(wrong), status: 400)
         }
         let login = call.identity.login
-        let outcome = await call.service.setRecovery(node.otpNode, recovery, by: login)
+        let outcome = await call.service.membership.setRecovery(node.otpNode, recovery, by: login)
         switch outcome {
         case .done: return .json([])
         case .refused(let text): return .json(["otpNode": .string(text)], status: 400)
@@ -197,7 +204,7 @@ extension AdminRoutes {
         if call.state.rebalance != nil, !isUnsafe {
             return .text("Cannot failover during rebalance.", status: 503)
         }
-        let outcome = await call.service.failOver(
+        let outcome = await call.service.membership.failOver(
             names,
             by: call.identity.login,
             isUnsafe: isUnsafe

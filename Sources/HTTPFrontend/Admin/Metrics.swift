@@ -18,7 +18,7 @@ struct Metrics {
     init(_ call: Call, views: ViewReading?) {
         self.call = call
         let buckets = call.state.buckets.compactMap { bucket in
-            call.service.dataPlane.statistics(ofBucket: bucket.settings.name)
+            call.service.cluster.dataPlane.statistics(ofBucket: bucket.settings.name)
                 .map { (name: bucket.settings.name, statistics: $0) }
         }
         addStatistics(buckets)
@@ -29,7 +29,7 @@ struct Metrics {
         addProcess()
         if let views { ViewMetrics(views).add(to: &page) }
         addLatencies(
-            buckets.flatMap { call.service.dataPlane.latencies(ofBucket: $0.name) }
+            buckets.flatMap { call.service.cluster.dataPlane.latencies(ofBucket: $0.name) }
                 + (views?.latencies ?? []) + call.latencies.readings
         )
     }
@@ -93,7 +93,7 @@ struct Metrics {
 
     private mutating func addReplication(_ buckets: [Named]) {
         let samples = buckets.flatMap { bucket in
-            call.service.dataPlane.replicationBacklog(ofBucket: bucket.name)
+            call.service.cluster.dataPlane.replicationBacklog(ofBucket: bucket.name)
                 .sorted { $0.key < $1.key }
                 .compactMap { number, changes -> MetricsText.Sample? in
                     guard let node = call.state.node(number: number) else { return nil }
@@ -128,7 +128,7 @@ struct Metrics {
     private mutating func addNode() {
         let (service, memory) = (call.service, Machine.memory)
         let cores = UInt64(Machine.cpuCount)
-        let isHealthy = service.nodeStatus == .healthy
+        let isHealthy = service.statistics.nodeStatus == .healthy
         add([
             ("sys_mem_total", .untyped, "Memory of the machine in bytes.", memory.total),
             ("sys_mem_free", .gauge, "Memory in bytes that processes may still use.", memory.free),
@@ -136,17 +136,17 @@ struct Metrics {
             ("cm_node_healthy", .gauge, "1 if the node serves all its buckets.", isHealthy ? 1 : 0),
             (
                 "cm_uptime_seconds", .gauge, "Time since the node began to serve.",
-                service.uptimeSeconds
+                service.cluster.uptimeSeconds
             ),
             (
                 "cm_alerts", .gauge,
                 "Conditions of this node that need an operator, as in /pools/default.",
-                UInt64(service.alerts.count)
+                UInt64(service.health.alerts.count)
             ),
             (
                 "kv_plain_logins_total", .counter,
                 "Logins of clients on other machines that sent a password without TLS.",
-                service.plainLoginCount
+                service.users.plainLoginCount
             ),
         ])
     }
@@ -172,7 +172,7 @@ struct Metrics {
                 .init([("bucket", $0.settings.name)], lost[$0.settings.name] ?? 0)
             }
         )
-        let status = call.service.raftStatus
+        let status = call.service.cluster.raftStatus
         page.add(
             "cm_raft_term",
             .gauge,
@@ -207,7 +207,7 @@ struct Metrics {
             )
         }
         let (open, limit) = (
-            call.service.descriptors.usage.open, call.service.descriptors.plan.limit
+            call.service.cluster.descriptors.usage.open, call.service.cluster.descriptors.plan.limit
         )
         add([
             (

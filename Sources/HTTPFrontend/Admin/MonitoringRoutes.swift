@@ -12,7 +12,7 @@ extension AdminRoutes {
         Route(.post, "/logClientError", access: .permission("cluster.ui!read"), body: .raw) {
             call in
             let report = clientError(call.request.body)
-            guard let seconds = call.service.logClientError(report) else { return .done }
+            guard let seconds = call.service.statistics.logClientError(report) else { return .done }
             let text =
                 "Too many errors were reported to this node, and this one was not logged. "
                 + "Retry in \(seconds) seconds.\r\n"

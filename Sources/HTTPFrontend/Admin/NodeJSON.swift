@@ -73,9 +73,9 @@ struct NodeJSON {
     /// The node's status for a bucket; without a bucket the worst status over its buckets.
     private func status(of bucket: BucketRecord?) -> NodeStatus {
         guard let name = bucket?.settings.name else {
-            return call.service.status(of: node.number)
+            return call.service.statistics.status(of: node.number)
         }
-        return call.service.status(of: node.number, ofBucket: name)
+        return call.service.statistics.status(of: node.number, ofBucket: name)
     }
 
     /// The number of cores, which does not change: old statistics are as good as current ones.
@@ -83,7 +83,7 @@ struct NodeJSON {
     /// 0 if unknown.
     private var cpuCount: Int {
         if node.number == call.service.thisNode { return Machine.cpuCount }
-        return call.service.lastStatistics(of: node.number)?.machine.cores ?? 0
+        return call.service.statistics.last(of: node.number)?.machine.cores ?? 0
     }
 
     private var configuredHostname: String {

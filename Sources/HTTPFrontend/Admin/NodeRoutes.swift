@@ -16,7 +16,7 @@ extension AdminRoutes {
             }
             return .json([
                 "port": .number(own.ports.peer),
-                "fingerprint": .string(call.service.fingerprint),
+                "fingerprint": .string(call.service.cluster.fingerprint),
             ])
         },
         Route(.get, "/nodes/*", access: .permission("cluster.nodes!read")) { call in
@@ -36,7 +36,7 @@ extension AdminRoutes {
         _ call: Call,
         silent: [NodeNumber]
     ) -> JSONText {
-        let status = call.service.status(of: node.number)
+        let status = call.service.statistics.status(of: node.number)
         let state = call.state
         var members: [(String, JSONText)] = [
             ("status", .string(status.rawValue)),
@@ -60,7 +60,7 @@ extension AdminRoutes {
         of node: NodeRecord,
         _ call: Call
     ) -> [(String, JSONText)] {
-        let bucket = call.service.lastStatistics(of: node.number)?.memcachedBucket ?? ""
+        let bucket = call.service.statistics.last(of: node.number)?.memcachedBucket ?? ""
         guard !bucket.isEmpty else { return [] }
         let nodes = call.state.members.count
         let refusal = MemcachedListener.refusal(ofBucket: bucket, nodes: nodes)
@@ -92,7 +92,7 @@ extension AdminRoutes {
         else {
             return .notFound
         }
-        let statistics = call.service.lastStatistics(of: found.number) ?? NodeStatistics()
+        let statistics = call.service.statistics.last(of: found.number) ?? NodeStatistics()
         let (total, free) = (statistics.diskTotal, statistics.diskFree)
         let used = total == 0 ? 0 : 100 * (total - min(free, total)) / total
         let path = statistics.directory

@@ -23,7 +23,7 @@ extension AdminRoutes {
 
     /// Accepts only the data directory that the process was started with.
     @Sendable private static func setupPaths(_ call: Call) async -> Reply {
-        let own = call.service.settings.directory
+        let own = call.service.cluster.settings.directory
         let form = call.request.form
         let paths = pathFields.flatMap(form.all)
         guard !paths.isEmpty else {
@@ -85,11 +85,11 @@ struct NodeSetup {
     func rename(to name: String) async -> MembershipOutcome {
         let isLone = call.state.nodes.count == 1
         if isLone, own?.isLoopback == true, Self.isLoopback(name) { return .done("") }
-        return await call.service.rename(to: name)
+        return await call.service.addresses.rename(to: name)
     }
 
     private func validatePaths() -> [FieldError] {
-        let directory = call.service.settings.directory
+        let directory = call.service.cluster.settings.directory
         var errors = Self.paths.compactMap { field -> FieldError? in
             guard let path = form[field], path != directory else { return nil }
             let text = "The data directory is \(directory), not \(path); --data sets it"

@@ -145,8 +145,8 @@ struct PoolJSON {
     }
 
     private var alerts: [JSONText] {
-        let now = Self.time(call.service.wallMilliseconds)
-        return call.service.alerts.map {
+        let now = Self.time(call.service.cluster.wallMilliseconds)
+        return call.service.health.alerts.map {
             ["msg": .string($0.message), "serverTime": .string(now), "disableUIPopUp": false]
         }
     }

@@ -26,15 +26,15 @@ struct PoolLongPoll {
         let wait = min(Duration.milliseconds(min(milliseconds, 1 << 30)), Self.waitMax)
         let deadline = clock.now + wait
         while true {
-            let seen = call.service.changes
+            let seen = call.service.cluster.changes
             let current = call.refreshed
             guard current.isServed else { return .empty(401) }
             let tag = Self.tag(current)
             let left = clock.now.duration(to: deadline)
-            let isOver = left <= .zero || !call.service.isServing || Task.isCancelled
+            let isOver = left <= .zero || !call.service.cluster.isServing || Task.isCancelled
             guard tag == query["etag"], !isOver else { return Self.answer(current, tag) }
             let timeout = min(left, Self.recheck)
-            _ = await call.service.waitForChange(
+            _ = await call.service.cluster.waitForChange(
                 after: seen,
                 nanoseconds: UInt64(timeout / .nanoseconds(1))
             )

@@ -44,7 +44,7 @@ extension AdminRoutes {
 
     /// The orchestrator's otpNode; "undefined" during an election or without a majority.
     private static func orchestrator(_ call: Call) -> String {
-        call.service.orchestratorNode.flatMap { call.state.node(number: $0)?.otpNode }
+        call.service.cluster.orchestratorNode.flatMap { call.state.node(number: $0)?.otpNode }
             ?? "undefined"
     }
 
@@ -142,7 +142,10 @@ extension AdminRoutes {
         let own = call.state.node(number: call.service.thisNode)?.otpNode ?? ""
         for bucket in call.visibleBuckets {
             let name = bucket.settings.name
-            guard case .warmingUp(let progress) = call.service.dataPlane.status(ofBucket: name)
+            guard
+                case .warmingUp(let progress) = call.service.cluster.dataPlane.status(
+                    ofBucket: name
+                )
             else { continue }
             tasks.append([
                 "type": "warming_up",

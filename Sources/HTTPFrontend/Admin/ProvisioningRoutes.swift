@@ -11,20 +11,20 @@ extension AdminRoutes {
             if form["port"] == nil { form = FormParameters(form.pairs + [("port", "SAME")]) }
             // Everything is validated before anything is applied.
             let setup = NodeSetup(call)
-            let flaws = call.service.validateInitialisation(form).errors
+            let flaws = call.service.settings.validateInitialisation(form).errors
             let errors = call.state.isProvisioned ? flaws : setup.validate() + flaws
             guard errors.isEmpty else { return .refused(errors) }
             if call.request.isValidationOnly { return .valid }
             let failures = await setup.apply()
             guard failures.isEmpty else { return .refused(failures) }
-            return Reply(await call.service.initialise(form), done: newBase(call))
+            return Reply(await call.service.settings.initialise(form), done: newBase(call))
         }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
         Route(.post, "/settings/web", access: .securityWrite, validates: true) { call in
             if call.request.isValidationOnly {
-                return formReply(call.service.validateAdministrator(call.request.form))
+                return formReply(call.service.settings.validateAdministrator(call.request.form))
             }
             return Reply(
-                await call.service.setAdministrator(
+                await call.service.settings.setAdministrator(
                     call.request.form,
                     isFirst: call.identity.isUnprovisioned,
                     by: call.identity.login
@@ -34,15 +34,15 @@ extension AdminRoutes {
         }.accepting(ClusterForm.administratorFields),
         Route(.get, "/settings/web", access: .settingsRead) { call in
             .json([
-                "port": .number(call.service.adminPort),
+                "port": .number(call.service.cluster.adminPort),
                 "username": .string(call.state.administrator?.name ?? ""),
             ])
         },
         Route(.post, "/pools/default", access: .poolsWrite, validates: true) { call in
             if call.request.isValidationOnly {
-                return formReply(call.service.validateChange(call.request.form))
+                return formReply(call.service.settings.validateChange(call.request.form))
             }
-            return Reply(await call.service.change(call.request.form))
+            return Reply(await call.service.settings.change(call.request.form))
         }.accepting(ClusterForm.settingsFields),
         Route(.post, "/node/controller/setupServices", access: .poolsWrite, handler: setupServices)
             .accepting(["services", "setDefaultMemQuotas"]),

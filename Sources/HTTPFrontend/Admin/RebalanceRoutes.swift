@@ -16,7 +16,9 @@ extension AdminRoutes {
         )
         .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"]),
         Route(.post, "/controller/stopRebalance", access: .poolsWrite, needsCluster: true) { call in
-            Reply(await call.service.stopRebalance()) { text, _ in .text(text, status: 504) }
+            Reply(await call.service.membership.stopRebalance()) { text, _ in
+                .text(text, status: 504)
+            }
         }.accepting(["allowUnsafe"]),
         Route(
             .get,
@@ -37,7 +39,7 @@ extension AdminRoutes {
         let names = { (field: String) in
             (form[field] ?? "").split(separator: ",").map(String.init)
         }
-        let outcome = await call.service.rebalance(
+        let outcome = await call.service.membership.rebalance(
             known: names("knownNodes"),
             ejected: names("ejectedNodes"),
             deltaBuckets: names("deltaRecoveryBuckets"),
@@ -65,7 +67,7 @@ extension AdminRoutes {
             return .json(.object(members))
         }
         var members: [(String, JSONText)] = [("status", "running")]
-        let report = await call.service.report(of: rebalance)
+        let report = await call.service.membership.report(of: rebalance)
         for node in report.nodes {
             guard let record = call.state.node(number: node.node) else { continue }
             members.append((record.otpNode, ["progress": .double(node.fraction)]))
@@ -83,7 +85,10 @@ extension AdminRoutes {
         if call.request.isValidationOnly { return .valid }
         var settings = call.state.settings
         settings.movesPerNode = UInt16(asked)
-        let outcome = await call.service.change(settings: settings, was: call.state.settings)
+        let outcome = await call.service.settings.change(
+            settings: settings,
+            was: call.state.settings
+        )
         return Reply(outcome, done: .json(["rebalanceMovesPerNode": .number(asked)]))
     }
 
@@ -108,7 +113,7 @@ extension AdminRoutes {
             }
             return .object(members)
         }
-        let report = await call.service.report(of: record)
+        let report = await call.service.membership.report(of: record)
         members += [
             ("rebalanceId", .string(record.id)),
             ("recommendedRefreshPeriod", .double(0.25)),
@@ -117,7 +122,7 @@ extension AdminRoutes {
             ("stageInfo", [:]),
             ("nodesInfo", nodesInfo(record, call)),
         ]
-        if let leader = call.service.raftStatus.leader {
+        if let leader = call.service.cluster.raftStatus.leader {
             let name = call.state.node(number: leader)?.otpNode ?? ""
             members.append(("masterNode", .string(name)))
         }

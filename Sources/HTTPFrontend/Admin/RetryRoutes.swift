@@ -17,7 +17,7 @@ extension AdminRoutes {
             access: .settingsWrite,
             needsCluster: true
         ) { call in
-            let isGone = await call.service.cancelRetry(call.capture(0))
+            let isGone = await call.service.membership.cancelRetry(call.capture(0))
             return isGone
                 ? .done
                 : .text("No retry of a rebalance with this id is pending.\r\n", status: 404)
@@ -40,7 +40,7 @@ extension AdminRoutes {
         guard call.state.rebalance == nil, let retry = call.state.retry else {
             return ["retry_rebalance": "not_pending"]
         }
-        let now = call.service.wallMilliseconds
+        let now = call.service.cluster.wallMilliseconds
         let seconds = (retry.dueMilliseconds - min(now, retry.dueMilliseconds) + 999) / 1_000
         let left = call.state.settings.retry.attemptsMax
         func names(_ numbers: [NodeNumber]) -> JSONText {

@@ -98,7 +98,7 @@ extension AdminRoutes {
             return form.refuse("cipherSuites", "The value must be a JSON list of names")
         }
         let known = names.compactMap(\.self)
-        let unknown = known.filter { !call.service.isCipherSuite($0) }
+        let unknown = known.filter { !call.service.certificates.isCipherSuite($0) }
         guard unknown.isEmpty else {
             let list = unknown.joined(separator: ", ")
             return form.refuse("cipherSuites", "Unknown cipher suites: \(list)")

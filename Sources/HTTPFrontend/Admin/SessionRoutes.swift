@@ -33,12 +33,12 @@ extension AdminRoutes {
         guard Rights(of: identity, in: call.state).allows(consolePermission) else {
             return .forbidden(consolePermission)
         }
-        let token = call.service.token(bytes: tokenBytes)
+        let token = call.service.cluster.token(bytes: tokenBytes)
         call.authentication.sessions.begin(
             token,
             of: identity,
             in: call.state,
-            nowMilliseconds: call.service.wallMilliseconds
+            nowMilliseconds: call.service.cluster.wallMilliseconds
         )
         return withCookie(token, call)
     }

@@ -99,7 +99,7 @@ extension SettingsForm {
         done: Reply = .done
     ) async -> Reply {
         await reply(to: call, done: done) {
-            await call.service.change(settings: settings, was: call.state.settings)
+            await call.service.settings.change(settings: settings, was: call.state.settings)
         }
     }
 }

@@ -70,7 +70,7 @@ extension AdminRoutes {
         if call.request.isValidationOnly { return .valid }
         // If the second change is overtaken, the router repeats both; the first is then without effect.
         if let count = form[bucketCount.name].flatMap(FormParameters.number) {
-            let outcome = await call.service.change(maxBucketCount: UInt32(count))
+            let outcome = await call.service.settings.change(maxBucketCount: UInt32(count))
             guard case .done = outcome else { return Reply(outcome) }
         }
         guard let count = form[indexerCount.name].flatMap(FormParameters.number) else {
@@ -78,7 +78,9 @@ extension AdminRoutes {
         }
         var indexing = call.state.indexing
         indexing.parallelIndexersMax = UInt16(count)
-        return Reply(await call.service.change(indexing: indexing, was: call.state.indexing))
+        return Reply(
+            await call.service.settings.change(indexing: indexing, was: call.state.indexing)
+        )
     }
 
     /// The error of one field of `/internalSettings`; nil if its value is possible.

@@ -38,7 +38,11 @@ extension AdminRoutes {
     private static func samples(_ call: Call, of nodes: [NodeNumber]) async -> Reply {
         guard let bucket = call.bucket else { return .notFound }
         guard let zoom = zoom(call) else { return unknownZoom }
-        let series = await call.service.series(ofBucket: bucket.settings.name, zoom, of: nodes)
+        let series = await call.service.statistics.series(
+            ofBucket: bucket.settings.name,
+            zoom,
+            of: nodes
+        )
         let stamps = series?.timestamps ?? []
         // `haveTStamp` is the newest sample that the client has; only newer ones are sent.
         let seen = call.request.query["haveTStamp"].flatMap(FormParameters.number) ?? 0
@@ -68,7 +72,7 @@ extension AdminRoutes {
                 .statistic
         else { return .notFound }
         guard let zoom = zoom(call) else { return unknownZoom }
-        let series = call.service.sampler.series(ofBucket: bucket.settings.name, zoom)
+        let series = call.service.statistics.sampler.series(ofBucket: bucket.settings.name, zoom)
         let stamps = series?.timestamps ?? []
         var nodes: [(String, JSONText)] = []
         for node in call.state.activeNodes {
@@ -76,7 +80,7 @@ extension AdminRoutes {
             let found =
                 isHere
                 ? series
-                : await call.service.series(
+                : await call.service.statistics.series(
                     ofBucket: bucket.settings.name,
                     zoom,
                     of: node.number
@@ -107,7 +111,7 @@ extension AdminRoutes {
         let query = call.request.query
         let since = query["sinceTime"].flatMap(FormParameters.number) ?? 0
         let limit = query["limit"].flatMap(FormParameters.number) ?? 250
-        let found = await call.service.events(
+        let found = await call.service.statistics.events(
             sinceMilliseconds: since,
             countMax: Int(min(limit, 3_000))
         )

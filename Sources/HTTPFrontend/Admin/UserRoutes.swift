@@ -101,7 +101,7 @@ extension AdminRoutes {
         guard call.capture(0) == UserJSON.domain else { return refused(domain: call.capture(0)) }
         let id = call.capture(1)
         if call.request.isValidationOnly {
-            let flaws = call.service.flaws(ofUser: id, call.request.form)
+            let flaws = call.service.users.flaws(ofUser: id, call.request.form)
             return flaws.isEmpty ? .valid : .refused(flaws)
         }
         let user = call.state.user(id)
@@ -114,7 +114,7 @@ extension AdminRoutes {
         // If the user changes after this check, the request is overtaken and checked again.
         let seen: Precondition<UserChange.Basis> =
             precondition == .any ? .any : user.map { .version($0.basis) } ?? .absent
-        let outcome = await call.service.putUser(
+        let outcome = await call.service.users.put(
             id,
             call.request.form,
             by: call.identity.login,
@@ -140,7 +140,7 @@ extension AdminRoutes {
         if call.request.isValidationOnly { return .valid }
         guard parameters["password"] != nil else { return .done }
         return Reply(
-            await call.service.changePassword(of: user, parameters, by: call.identity.login)
+            await call.service.users.changePassword(of: user, parameters, by: call.identity.login)
         )
     }
 
@@ -162,7 +162,7 @@ extension AdminRoutes {
 
     @Sendable private static func deleteUser(_ call: Call) async -> Reply {
         guard call.capture(0) == UserJSON.domain,
-            let outcome = await call.service.deleteUser(call.capture(1), by: call.identity.login)
+            let outcome = await call.service.users.delete(call.capture(1), by: call.identity.login)
         else { return .json("User was not found.", status: 404) }
         return Reply(outcome)
     }
@@ -186,12 +186,12 @@ extension AdminRoutes {
         }
         switch call.identity {
         case .administrator, .unprovisioned:
-            return Reply(await call.service.changeAdministratorPassword(form))
+            return Reply(await call.service.settings.changeAdministratorPassword(form))
         case .user(let id):
             guard let user = call.state.user(id) else {
                 return .json("User was not found.", status: 404)
             }
-            let outcome = await call.service.changePassword(of: user, form, by: id)
+            let outcome = await call.service.users.changePassword(of: user, form, by: id)
             // A repetition would change a password that this request did not present.
             if case .overtaken = outcome {
                 let text = "Another request changed the password. Log in again and retry."

@@ -288,7 +288,7 @@ struct Call: Sendable {
 
     /// Nodes that are unhealthy from this node's view.
     var silentNodes: [NodeNumber] {
-        state.nodes.map(\.number).filter { service.status(of: $0) == .unhealthy }
+        state.nodes.map(\.number).filter { service.statistics.status(of: $0) == .unhealthy }
     }
 
     /// The buckets that are visible to the request's identity.

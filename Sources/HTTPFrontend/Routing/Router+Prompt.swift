@@ -21,7 +21,7 @@ extension Router {
 
     /// Answers a request without a body if that takes little time.
     func answerNow(_ request: RESTRequest) -> PromptAnswer {
-        let began = service.monotonicNanoseconds
+        let began = service.cluster.monotonicNanoseconds
         let state = service.state
         let route: Route
         let captures: [[UInt8]]
@@ -46,7 +46,7 @@ extension Router {
         }
         switch handler(call(request, admitted, of: admitted.identity, in: state)) {
         case .reply(let reply):
-            let ended = service.monotonicNanoseconds
+            let ended = service.cluster.monotonicNanoseconds
             resources.latencies.record(request, to: route, nanoseconds: ended - began)
             return .reply(reply)
         case .mustWait(let query):

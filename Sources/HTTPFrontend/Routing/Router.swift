@@ -58,7 +58,7 @@ struct Router: Sendable {
     /// The route of a request.
     func find(_ request: RESTRequest) -> Found {
         if isHidden(from: request) { return .refused(reply(to: .withoutTLS, request)) }
-        let isServing = service.isServing
+        let isServing = service.cluster.isServing
         var allowed: [String] = []
         for route in routes.candidates(segments: request.segments.count) {
             guard let captures = route.captures(of: request.segments) else { continue }
@@ -91,24 +91,24 @@ struct Router: Sendable {
     /// A node that has just left a cluster has no record of itself for a moment, which handlers
     /// need: the request waits for it.
     func answer(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
-        let began = service.monotonicNanoseconds
+        let began = service.cluster.monotonicNanoseconds
         let reply = await answerUntimed(request, admitted)
         resources.latencies.record(
             request,
             to: admitted.route,
-            nanoseconds: service.monotonicNanoseconds - began
+            nanoseconds: service.cluster.monotonicNanoseconds - began
         )
         return reply
     }
 
     private func answerUntimed(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
         if let refusal = table.refusalOfBody(of: request, to: admitted.route) { return refusal }
-        if !admitted.route.isServedAlways { await service.awaitOwnRecord() }
+        if !admitted.route.isServedAlways { await service.cluster.awaitOwnRecord() }
         var isStale = false
         var state = service.state
         if table.needsCurrentState(request, state), state.nodes.count > 1 {
             do {
-                state = try await service.readCurrent()
+                state = try await service.cluster.readCurrent()
             } catch {
                 // Without a majority or during an election, reply from this node's state and mark
                 // the reply as stale.
@@ -266,7 +266,7 @@ struct Router: Sendable {
         guard OwnNames.areNeeded(by: asked, isProvisioned: state.isProvisioned) else { return nil }
         let node = state.node(number: service.thisNode)
         let known = [node?.host, node?.alternate?.host].compactMap { $0 }
-        let names = OwnNames(service.settings.hostNames + known)
+        let names = OwnNames(service.cluster.settings.hostNames + known)
         return names.contains(request.fields[.host]) ? nil : .foreignHost
     }
 

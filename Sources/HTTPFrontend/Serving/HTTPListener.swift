@@ -62,7 +62,7 @@ final class HTTPListener: Sendable {
     ) async throws(HTTPListenerError) -> HTTPListener {
         let (outcome, begin) = AsyncStream<Result<UInt16, HTTPListenerError>>.makeStream()
         let prompt = settings.channel.answersPromptly ? PromptResponder.Port(router: router) : nil
-        let gate = AcceptGate(router.resources.service.descriptors, for: settings.use) {
+        let gate = AcceptGate(router.resources.service.cluster.descriptors, for: settings.use) {
             logger.warning("\($0)")
         }
         let responder = PortResponder(router: router)
@@ -78,7 +78,7 @@ final class HTTPListener: Sendable {
                     let line = refusals.withLock {
                         $0.line(
                             "closed a connection of the \(settings.name): \(reason)",
-                            at: router.service.monotonicNanoseconds
+                            at: router.service.cluster.monotonicNanoseconds
                         )
                     }
                     if let line { logger.warning("\(line)") }

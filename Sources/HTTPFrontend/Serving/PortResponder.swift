@@ -39,7 +39,7 @@ struct PortResponder: Sendable {
             // The body cannot be read, for example because the client disconnects.
             response = Response(status: .internalServerError)
         }
-        let now = router.service.wallMilliseconds
+        let now = router.service.cluster.wallMilliseconds
         response.headers[.date] = dates.text(atSeconds: Int(now / 1_000))
         response.headers[.server] = HTTPListener.serverName
         if let value = router.strictTransport(over: ConnectionWatch.current) {

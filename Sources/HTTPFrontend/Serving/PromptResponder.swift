@@ -156,7 +156,7 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
             headers.replaceOrAdd(name: name, value: value)
         }
         headers.add(name: "Content-Length", value: "\(bytes.count)")
-        let now = port.router.service.wallMilliseconds
+        let now = port.router.service.cluster.wallMilliseconds
         headers.add(name: "Date", value: port.dates.text(atSeconds: Int(now / 1_000)))
         headers.add(name: "Server", value: HTTPListener.serverName)
         if let value = port.router.strictTransport(over: watch) {

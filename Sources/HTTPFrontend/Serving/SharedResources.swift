@@ -12,10 +12,10 @@ struct SharedResources: Sendable {
     init(service: AdministrationService) {
         self.service = service
         authentication = Authentication(service: service, sessions: SessionTable())
-        let machine = Machine(directory: service.settings.directory)
+        let machine = Machine(directory: service.cluster.settings.directory)
         self.machine = machine
-        service.readMachine { [weak service] in
-            machine.reading(nowMilliseconds: service?.wallMilliseconds ?? 0)
+        service.statistics.readMachine { [weak service] in
+            machine.reading(nowMilliseconds: service?.cluster.wallMilliseconds ?? 0)
         }
     }
 }

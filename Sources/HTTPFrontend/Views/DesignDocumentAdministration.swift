@@ -30,9 +30,7 @@ extension AdminRoutes {
                 guard call.state.activeNodes.contains(where: { $0.ports.views != 0 }) else {
                     return .json(["error": "no_ddocs_service"], status: 400)
                 }
-                guard let documents = plane.designDocuments(ofBucket: bucket) else {
-                    return .notFound
-                }
+                guard let documents = plane.documents(ofBucket: bucket) else { return .notFound }
                 return .json(["rows": .array(documents.map { row($0, bucket) })])
             },
             controller("compactView") { call throws(DesignDocumentError) in

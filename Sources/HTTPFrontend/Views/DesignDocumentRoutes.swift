@@ -55,7 +55,7 @@ extension ViewTable {
         _ plane: any DesignDocumentPlane,
         inBucket bucket: String
     ) -> Reply {
-        guard let document = plane.designDocument(call.capture(1), ofBucket: bucket) else {
+        guard let document = plane.document(call.capture(1), ofBucket: bucket) else {
             return .missing("missing")
         }
         let revision = document.revision.description

@@ -12,7 +12,7 @@ extension AdminRoutes {
         Route.ofBucket(.get, "/ddocs/<design>/errors", permission: ".views!read") { call in
             let name = call.capture(1)
             guard let bucket = call.bucket?.settings,
-                services.designDocuments.designDocument(name, ofBucket: bucket.name) != nil
+                services.designDocuments.document(name, ofBucket: bucket.name) != nil
             else { return .notFound }
             let indexes = services.reading()?.indexes ?? []
             var views: [(name: String, report: IndexReport)] = []

@@ -82,7 +82,7 @@ package struct IndexQueries: ViewQueries {
         guard let dependencies = node.dependencies() else {
             throw .unavailable("The node is starting or stopping")
         }
-        let bytes = query.keyBytes(otherNodes: service.otherNodesCount)
+        let bytes = query.keyBytes(otherNodes: service.cluster.otherNodesCount)
         guard let keys = dependencies.keys.reserve(bytes, for: .client) else {
             throw .lacksKeyMemory
         }
@@ -191,7 +191,7 @@ package struct IndexQueries: ViewQueries {
         return DevelopmentSubset.applies(
             isDevelopment: true,
             usesFullSet: query.usesFullSet,
-            documents: service.documentCount(ofBucket: bucket.name),
+            documents: service.statistics.documentCount(ofBucket: bucket.name),
             vBuckets: service.state.bucket(named: bucket.name)?.settings.vBuckets ?? 0
         )
     }
@@ -212,19 +212,19 @@ package struct IndexQueries: ViewQueries {
         let found = lookUp(request)
         if isEnough(found, for: request) { return found }
         // Without a majority, this node's state is the answer.
-        guard (try? await service.readCurrent()) != nil else { return found }
+        guard (try? await service.cluster.readCurrent()) != nil else { return found }
         return lookUp(request)
     }
 
     /// Whether the query needs no newer state than this node's.
     func isEnough(_ found: Found, for request: ViewRequest) -> Bool {
         if case .view = found, !IndexQueries.isCurrent(request) { return true }
-        return !service.hasSeveralNodes
+        return !service.cluster.hasSeveralNodes
     }
 
     /// The view in this node's state.
     func lookUp(_ request: ViewRequest) -> Found {
-        let found = service.uuid(
+        let found = service.cluster.uuid(
             ofBucket: request.bucket,
             withDesignDocument: request.designDocument
         )

@@ -9,7 +9,9 @@ extension AdminRoutes {
     ///
     /// The progress is that of the changes of all nodes: nodes that have finished count as finished.
     static func indexerTasks(_ call: Call) -> [JSONText] {
-        let nodes = call.state.nodes.compactMap { call.service.viewStatistics(of: $0.number) }
+        let nodes = call.state.nodes.compactMap {
+            call.service.statistics.viewStatistics(of: $0.number)
+        }
         guard !nodes.isEmpty else { return [] }
         return call.visibleBuckets.flatMap { bucket in
             let name = bucket.settings.name

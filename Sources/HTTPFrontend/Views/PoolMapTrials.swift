@@ -30,7 +30,7 @@ package struct PoolMapTrials: MapTrialRunner {
     ) async -> MapTrialOutcome {
         guard let record = service.state.bucket(named: bucket) else { return .documentUnknown }
         let copy: DocumentCopy
-        switch await service.perform(.read, on: document, inBucket: bucket) {
+        switch await service.documents.perform(.read, on: document, inBucket: bucket) {
         case .found(let found): copy = found
         case .noBucket, .refused(.notFound): return .documentUnknown
         case .failed(let text): return .unavailable(text)

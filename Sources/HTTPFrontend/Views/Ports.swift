@@ -8,9 +8,9 @@ package import Vocabulary
 /// otherwise unchecked; those of development documents begin with `dev_`.
 package protocol DesignDocumentPlane: Sendable {
     /// All design documents of a bucket, sorted by name; nil if the bucket no longer exists.
-    func designDocuments(ofBucket bucket: String) -> [DesignDocument]?
+    func documents(ofBucket bucket: String) -> [DesignDocument]?
     /// Nil also for a document that was deleted: the state has no tombstones.
-    func designDocument(_ name: String, ofBucket bucket: String) -> DesignDocument?
+    func document(_ name: String, ofBucket bucket: String) -> DesignDocument?
     /// Creates or replaces a document.
     ///
     /// - Parameters:
@@ -60,7 +60,7 @@ package protocol DesignDocumentPlane: Sendable {
     ) async throws(DesignDocumentError) -> DesignDocument
 }
 
-extension AdministrationService: DesignDocumentPlane {}
+extension DesignDocumentService: DesignDocumentPlane {}
 
 /// A parameter of a view query: the name decoded, the value decoded but not interpreted.
 package struct ViewParameter: Hashable, Sendable {

@@ -121,7 +121,7 @@ final class Watch {
         for node in cluster.nodes {
             guard let service = node.service else { continue }
             let state = service.state
-            checkLeader(node, service.raftStatus, state: state)
+            checkLeader(node, service.cluster.raftStatus, state: state)
             checkApplied(node, node.restarts, state: state)
             // A stopping node has left the network already.
             guard let data = node.node?.data, !node.host.isFrozen, !node.isStopping,
@@ -242,10 +242,10 @@ final class Watch {
     private func checkLogs() {
         for node in cluster.nodes {
             guard let service = node.service else { continue }
-            let status = service.raftStatus
+            let status = service.cluster.raftStatus
             let state = service.state
             guard state.groupID != 0, state.isProvisioned else { continue }
-            let log = service.raftLog
+            let log = service.cluster.raftLog
             let version = LogVersion(
                 process: node.restarts,
                 group: state.groupID,

@@ -117,7 +117,7 @@ final class SimulatedCluster {
     private var newest: (service: AdministrationService, age: ClusterState.Age)? {
         var newest: (service: AdministrationService, age: ClusterState.Age)?
         for node in nodes {
-            guard let service = node.service, let age = service.stateAge else { continue }
+            guard let service = node.service, let age = service.cluster.stateAge else { continue }
             if let known = newest?.age, age < known { continue }
             newest = (service, age)
         }
@@ -126,7 +126,8 @@ final class SimulatedCluster {
 
     var leader: SimulatedNode? {
         nodes.first {
-            $0.isInCluster && $0.service?.raftStatus.isReadyToLead == true && !$0.host.isFrozen
+            $0.isInCluster && $0.service?.cluster.raftStatus.isReadyToLead == true
+                && !$0.host.isFrozen
         }
     }
 
@@ -168,10 +169,10 @@ final class SimulatedCluster {
             settings.autoFailover.countMax = failovers
             // Nothing here depends on how long a guess takes.
             settings.passwords.iterations = UInt32(PasswordSettings.iterationsRange.lowerBound)
-            return await service.change(settings: settings, was: service.state.settings)
+            return await service.settings.change(settings: settings, was: service.state.settings)
         }
         guard case .done? = set else { return "the settings could not be changed" }
-        let begun = ask(first) { await $0.initialise(form) }
+        let begun = ask(first) { await $0.settings.initialise(form) }
         guard case .done? = begun else {
             return "the cluster was not initialised: \(begun.map { "\($0)" } ?? "no answer")"
         }
@@ -182,7 +183,7 @@ final class SimulatedCluster {
         for node in nodes.dropFirst() {
             let (name, tokens) = (node.name, tokens)
             let outcome = ask(first) {
-                await $0.addNode(
+                await $0.membership.addNode(
                     name,
                     token: tokens[name],
                     services: ["kv"],
@@ -210,7 +211,7 @@ final class SimulatedCluster {
         ).map { NodeChain($0) ?? NodeChain() }
         let bucket = NewBucket(settings: settings, options: BucketOptions(), rows: rows)
         do throws(ClusterError) {
-            switch try await service.propose(.createBucket(bucket)) {
+            switch try await service.cluster.propose(.createBucket(bucket)) {
             case .done: return "done"
             case .refused(let refusal): return "refused: \(refusal)"
             case .failed(let error): return error.description
@@ -241,6 +242,10 @@ final class SimulatedCluster {
 
     static func startRebalance(_ service: AdministrationService) async -> RebalanceRequestOutcome {
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-        return await service.rebalance(known: known, ejected: [], by: SimulatedCluster.user)
+        return await service.membership.rebalance(
+            known: known,
+            ejected: [],
+            by: SimulatedCluster.user
+        )
     }
 }

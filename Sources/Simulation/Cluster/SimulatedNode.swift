@@ -63,7 +63,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
 
     var address: String { host.address }
     var name: String { "\(host.address):\(SimulatedNode.adminPort)" }
-    var service: AdministrationService? { host.isRunning ? running?.node?.cluster : nil }
+    var service: AdministrationService? { host.isRunning ? running?.node?.administration : nil }
     var node: Node? { host.isRunning ? running?.node : nil }
     /// The node has left the network and persists its changes.
     var isStopping: Bool { running?.isStopping == true }

@@ -11,7 +11,7 @@ struct SimulatedTokens: @unchecked Sendable {  // tidy:allow one thread
     /// The token with which the node of a name can be added now.
     subscript(name: String) -> String {
         let node = cluster?.nodes.first { $0.name == name }
-        return node?.service?.initToken.text ?? ""
+        return node?.service?.cluster.initToken.text ?? ""
     }
 }
 

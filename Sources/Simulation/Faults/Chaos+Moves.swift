@@ -24,7 +24,7 @@ extension Chaos {
                 let known = service.state.nodes.filter { $0.membership != .joining }
                     .map(\.otpNode)
                 return
-                    "\(await service.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
+                    "\(await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
             }
         }
         let delay = 5_000_000 + random.next() % 60_000_000

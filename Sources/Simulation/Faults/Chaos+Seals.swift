@@ -46,7 +46,7 @@ extension Chaos {
         let (name, failovers) = (spare.record.otpNode, failovers)
         failovers.withLock { $0.recordRequest() }
         cluster.submit(leader, "fail over \(spare.node.address) while it serves") { service in
-            let outcome = await service.failOver([name], by: SimulatedCluster.user)
+            let outcome = await service.membership.failOver([name], by: SimulatedCluster.user)
             failovers.withLock { $0.recordOutcome(outcome) }
             return "\(outcome)"
         }

@@ -14,7 +14,8 @@ extension Chaos {
     /// The leader and the other running voters; nil if there are fewer than three voters.
     private func voters() -> (leader: SimulatedNode, others: [SimulatedNode])? {
         guard let leader = cluster.leader, let state = leader.service?.state,
-            let configuration = leader.service?.raftStatus.configuration, !configuration.isJoint
+            let configuration = leader.service?.cluster.raftStatus.configuration,
+            !configuration.isJoint
         else { return nil }
         let others = cluster.nodes.filter { node in
             let record = state.nodes.first { $0.host == node.address }
@@ -62,7 +63,8 @@ extension Chaos {
         until end: UInt64
     ) {
         guard !isOver, cluster.world.now < end else { return }
-        guard let chosen = pair.first(where: { $0.service?.raftStatus.role == .leader }) else {
+        guard let chosen = pair.first(where: { $0.service?.cluster.raftStatus.role == .leader })
+        else {
             return cluster.world.after(Chaos.checkNanoseconds) { [weak self] in
                 self?.awaitLeader(of: pair, among: voters, until: end)
             }
@@ -100,11 +102,13 @@ extension Chaos {
     /// Proposes an entry that changes nothing.
     private func decide(_ leader: SimulatedNode) {
         cluster.submit(leader, "the same settings") { service in
-            "\(await service.change(settings: service.state.settings, was: service.state.settings))"
+            "\(await service.settings.change(settings: service.state.settings, was: service.state.settings))"
         }
     }
 
-    private func commit(_ node: SimulatedNode) -> LogIndex { node.service?.raftStatus.commit ?? 0 }
+    private func commit(_ node: SimulatedNode) -> LogIndex {
+        node.service?.cluster.raftStatus.commit ?? 0
+    }
 
     private func awaitCommit(
         of leader: SimulatedNode,
@@ -120,7 +124,8 @@ extension Chaos {
     }
 
     private func attackCommitters(_ leader: SimulatedNode, _ others: [SimulatedNode]) {
-        guard let status = leader.service?.raftStatus, let state = leader.service?.state else {
+        guard let status = leader.service?.cluster.raftStatus, let state = leader.service?.state
+        else {
             return
         }
         let holders = others.filter { node in
@@ -148,11 +153,11 @@ extension Chaos {
         let names = leavers.compactMap { node in
             state.nodes.first { $0.host == node.address }?.otpNode
         }
-        let before = leader.service?.raftStatus.configuration
+        let before = leader.service?.cluster.raftStatus.configuration
         cluster.submit(leader, "out \(names)") { service in
             let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
             return
-                "\(await service.rebalance(known: known, ejected: names, by: SimulatedCluster.user))"
+                "\(await service.membership.rebalance(known: known, ejected: names, by: SimulatedCluster.user))"
         }
         let staying = others.filter { node in !leavers.contains { $0 === node } }
         awaitChange(leader, from: before, staying, until: cluster.world.now + 20_000_000_000)
@@ -165,7 +170,7 @@ extension Chaos {
         until end: UInt64
     ) {
         guard !isOver, cluster.world.now < end, leader.host.isRunning,
-            let status = leader.service?.raftStatus, status.role == .leader
+            let status = leader.service?.cluster.raftStatus, status.role == .leader
         else { return }
         guard status.configuration != before else {
             return cluster.world.after(Chaos.checkNanoseconds / 2) { [weak self] in

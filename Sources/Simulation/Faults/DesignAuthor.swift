@@ -51,7 +51,7 @@ final class DesignAuthor {
         if pick(4) == 0 {
             cluster.submit(node, "delete \(what)") { service in
                 do throws(DesignDocumentError) {
-                    try await service.deleteDesignDocument(name, inBucket: bucket)
+                    try await service.designDocuments.deleteDesignDocument(name, inBucket: bucket)
                     return "deleted"
                 } catch {
                     return error.description
@@ -61,7 +61,7 @@ final class DesignAuthor {
             let body = text()
             cluster.submit(node, "put \(what)") { service in
                 do throws(DesignDocumentError) {
-                    let document = try await service.putDesignDocument(
+                    let document = try await service.designDocuments.putDesignDocument(
                         name,
                         body: body,
                         inBucket: bucket

@@ -59,7 +59,7 @@ final class Intruder {
         let form = FormParameters([("password", "guessed"), ("roles", "ro_admin")])
         if let node = cluster.reachableNode {
             cluster.submit(node, "a user without permissions") {
-                "\(await $0.putUser(Intruder.user, form, by: SimulatedCluster.user))"
+                "\(await $0.users.put(Intruder.user, form, by: SimulatedCluster.user))"
             }
         }
         next()
@@ -93,7 +93,7 @@ final class Intruder {
             guard let service = node.service else { continue }
             let state = service.state
             if state.isProvisioned {
-                let proof = service.copiedIdentity
+                let proof = service.cluster.copiedIdentity
                 let key = proof.keys.publicKey
                 let box = state.secret.sealed(to: proof.claim.node)
                 copies[key] = Copy(proof: proof, secret: box ?? copies[key]?.secret)
@@ -101,7 +101,7 @@ final class Intruder {
                 used[node.name] = tokens[node.name] ?? used[node.name]
             } else {
                 if let uuid = members[node.address] { left.insert(uuid) }
-                tokens[node.name] = service.initToken.text ?? tokens[node.name]
+                tokens[node.name] = service.cluster.initToken.text ?? tokens[node.name]
                 if let token = tokens[node.name], token == used[node.name] {
                     verifier.reportFlaw(
                         "Token: \(node.address) left its cluster and has its old token"
@@ -201,7 +201,7 @@ final class Intruder {
         tally[.check, "usedToken"] += 1
         let (name, verifier) = (node.name, verifier)
         cluster.submit(member, "add \(name) by a used token") { service in
-            let outcome = await service.addNode(
+            let outcome = await service.membership.addNode(
                 name,
                 token: token,
                 services: ["kv"],
@@ -231,7 +231,7 @@ final class Intruder {
         let verifier = verifier
         cluster.submit(node, "an order without a permission") { service in
             do throws(ClusterError) {
-                let outcome = try await service.propose(command, by: login)
+                let outcome = try await service.cluster.propose(command, by: login)
                 if case .done = outcome {
                     verifier.reportFlaw("Permission: applied without one: \(command)")
                 }

@@ -115,7 +115,10 @@ final class Operator {
                 }
                 // A failover without a reply counts as unsafe.
                 failovers.withLock { $0.recordRequest() }
-                let outcome = await service.failOver([node.otpNode], by: SimulatedCluster.user)
+                let outcome = await service.membership.failOver(
+                    [node.otpNode],
+                    by: SimulatedCluster.user
+                )
                 failovers.withLock { $0.recordOutcome(outcome) }
                 return "\(outcome)"
             }
@@ -133,7 +136,7 @@ final class Operator {
         guard asked.service?.state.bucket(named: name) != nil else { return }
         let began = cluster.world.now
         cluster.submit(asked, what) { service in
-            let outcome = await service.flushBucket(name)
+            let outcome = await service.buckets.flush(name)
             if case .done = outcome { verifier.flushed(name, began: began) }
             return "\(outcome)"
         }
@@ -145,7 +148,7 @@ final class Operator {
         let began = cluster.world.now
         deleted += 1
         cluster.submit(asked, what) { service in
-            let outcome = await service.deleteBucket(name)
+            let outcome = await service.buckets.delete(name)
             if case .done = outcome { verifier.flushed(name, began: began) }
             return "\(outcome)"
         }
@@ -175,19 +178,20 @@ final class Operator {
         let name = service.state.nodes.first { $0.host == host }?.otpNode
         switch action {
         case .rebalance: return "\(await SimulatedCluster.startRebalance(service))"
-        case .stopRebalance: return "\(await service.stopRebalance())"
+        case .stopRebalance: return "\(await service.membership.stopRebalance())"
         case .recover: return await recover(service, dice & 1 == 0 ? .full : .delta)
         case .replicas: return await setReplicas(Int(dice % 3), service)
         case .eject:
             let idle = service.state.nodes.filter { $0.membership != .active }
             guard let node = idle.first else { return "all nodes are active" }
-            return "\(await service.eject(node.otpNode, by: SimulatedCluster.user))"
+            return "\(await service.membership.eject(node.otpNode, by: SimulatedCluster.user))"
         default: break
         }
         guard let name else { return "no such node" }
         switch action {
         case .graceful:
-            return "\(await service.startGracefulFailover([name], by: SimulatedCluster.user))"
+            return
+                "\(await service.membership.startGracefulFailover([name], by: SimulatedCluster.user))"
         default: return await takeOut(name, service)
         }
     }
@@ -197,7 +201,7 @@ final class Operator {
         guard service.state.activeNodes.count > 2 else { return "too few nodes would remain" }
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
         return
-            "\(await service.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
+            "\(await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
     }
 
     private static func setReplicas(_ count: Int, _ service: AdministrationService) async -> String
@@ -207,7 +211,7 @@ final class Operator {
         settings.replicas = count
         let change = BucketChange(settings: settings, options: bucket.options)
         do throws(ClusterError) {
-            return "\(try await service.propose(.changeBucket(change))), \(count) replicas"
+            return "\(try await service.cluster.propose(.changeBucket(change))), \(count) replicas"
         } catch {
             return error.description
         }
@@ -223,7 +227,7 @@ final class Operator {
             let host = SimulatedNode.address(number)
             guard !service.state.nodes.contains(where: { $0.host == host }) else { continue }
             let name = "\(host):\(SimulatedNode.adminPort)"
-            let outcome = await service.addNode(
+            let outcome = await service.membership.addNode(
                 name,
                 token: tokens[name],
                 services: ["kv"],
@@ -238,7 +242,11 @@ final class Operator {
     /// Recovers all failed-over nodes and starts a rebalance.
     static func recover(_ service: AdministrationService, _ type: RecoveryType) async -> String {
         for node in service.state.nodes where node.membership == .inactiveFailed {
-            let outcome = await service.setRecovery(node.otpNode, type, by: SimulatedCluster.user)
+            let outcome = await service.membership.setRecovery(
+                node.otpNode,
+                type,
+                by: SimulatedCluster.user
+            )
             guard case .done = outcome else { return "\(outcome)" }
         }
         return "\(type.name): \(await SimulatedCluster.startRebalance(service))"

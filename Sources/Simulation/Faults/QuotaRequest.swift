@@ -75,14 +75,15 @@ enum QuotaRequest: Hashable, Sendable {
                 ("name", name), ("ramQuota", "\(megabytes)"), ("bucketType", "ephemeral"),
                 ("numVBuckets", "64"), ("replicaNumber", "1"),
             ])
-            return Self.text(await service.createBucket(form))
+            return Self.text(await service.buckets.create(form))
         case .change(let name, let megabytes):
             let form = FormParameters([("ramQuota", "\(megabytes)")])
-            return Self.text(await service.changeBucket(name, form))
+            return Self.text(await service.buckets.change(name, form))
         case .delete(let name):
-            return Self.text(await service.deleteBucket(name))
+            return Self.text(await service.buckets.delete(name))
         case .setMemoryQuota(let megabytes):
-            return "\(await service.change(FormParameters([("memoryQuota", "\(megabytes)")])))"
+            return
+                "\(await service.settings.change(FormParameters([("memoryQuota", "\(megabytes)")])))"
         }
     }
 

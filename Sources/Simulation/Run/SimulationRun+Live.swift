@@ -86,7 +86,7 @@ extension SimulationRun {
     /// Adds each member's Raft status and the pending moves to the transcript.
     private func logMembers() {
         for node in cluster.nodes {
-            guard let status = node.service?.raftStatus else { continue }
+            guard let status = node.service?.cluster.raftStatus else { continue }
             note(
                 "\(node.address): \(status.role) of term \(status.term), commit \(status.commit), "
                     + "applied \(status.applied), leader \(status.leader.map { "\($0)" } ?? "none"), "
@@ -96,7 +96,7 @@ extension SimulationRun {
         guard let record = cluster.newestState?.rebalance, let leader = cluster.leader else {
             return
         }
-        let report = cluster.ask(leader) { await $0.report(of: record) }
+        let report = cluster.ask(leader) { await $0.membership.report(of: record) }
         note(
             "the rebalance of \(record.kept) waits: \(report?.obstacle ?? "no known obstacle")"
         )

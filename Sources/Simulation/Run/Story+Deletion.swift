@@ -16,10 +16,10 @@ extension Story {
         // The lane stalls with the first entry; the next one waits.
         cluster.submit(leader, "settings") { service in
             let same = service.state.settings
-            return "\(await service.change(settings: same, was: same))"
+            return "\(await service.settings.change(settings: same, was: same))"
         }
         world.run(for: Story.second)
-        cluster.submit(leader, "delete") { "\(await $0.deleteBucket(bucket))" }
+        cluster.submit(leader, "delete") { "\(await $0.buckets.delete(bucket))" }
         world.run(for: 45 * Story.second)
         let serves = node.node?.data.reports(bucket).contains { $0.state == .active } ?? false
         guard serves, node.service?.state.bucket(named: bucket) != nil,

@@ -16,7 +16,7 @@ extension Story {
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
             return
-                "\(await service.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
+                "\(await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
         }
         let isHandedOver = world.run(for: 60 * Story.second) { [self] in
             !missed(by: node, of: leader).isEmpty

@@ -93,7 +93,7 @@ package final class Story {
         let address = node.address
         let done = cluster.ask(leader) { service in
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return "\(await service.failOver([name], by: SimulatedCluster.user))"
+            return "\(await service.membership.failOver([name], by: SimulatedCluster.user))"
         }
         let isOver = cluster.waitUntil(seconds: 10) { [cluster] in
             let placements = cluster.newestState?.buckets.flatMap(\.placements) ?? []
@@ -126,7 +126,7 @@ package final class Story {
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
             return
-                "\(await service.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
+                "\(await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
         }
         let isOut = cluster.waitUntil(seconds: 60) { [self] in
             membership(of: node, at: leader) == nil && node.service?.state.isProvisioned == false
@@ -135,10 +135,10 @@ package final class Story {
         guard isOut else { return "the node was not removed: \(left ?? "no reply")" }
         let (name, tokens) = (node.name, cluster.tokens)
         cluster.submit(leader, "add") { service in
-            "\(await service.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
+            "\(await service.membership.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
         }
         let isInvited = cluster.world.run(for: 10 * Story.second) {
-            node.service?.raftStatus.configuration.members.isEmpty == true
+            node.service?.cluster.raftStatus.configuration.members.isEmpty == true
         }
         // Its answer is on the way; without it the node would be removed at once.
         cluster.world.run(for: Story.second / 200)
@@ -157,11 +157,11 @@ package final class Story {
         node.isWanted = true
         node.start()
         let isNew = cluster.waitUntil(seconds: 30) {
-            node.isServing && node.service?.raftStatus.configuration.members.count == 1
+            node.isServing && node.service?.cluster.raftStatus.configuration.members.count == 1
         }
         guard isNew else { return "the node does not become a new one" }
         let added = cluster.ask(leader, seconds: 40) {
-            "\(await $0.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
+            "\(await $0.membership.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
         }
         guard membership(of: node, at: leader) == .inactiveAdded else {
             return "the node cannot be added again: \(added ?? "no answer")"

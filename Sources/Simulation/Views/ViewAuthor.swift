@@ -107,7 +107,7 @@ final class ViewAuthor {
         let purpose = isPublished ? "of the view of" : "for development in"
         cluster.submit(node, "put version \(version) \(purpose) \(bucket)") { service in
             do throws(DesignDocumentError) {
-                let put = try await service.putDesignDocument(
+                let put = try await service.designDocuments.putDesignDocument(
                     document,
                     body: body,
                     inBucket: bucket
@@ -126,7 +126,10 @@ final class ViewAuthor {
         tally[.change, "viewDeletion"] += 1
         cluster.submit(node, "delete the changing view of \(bucket)") { service in
             do throws(DesignDocumentError) {
-                try await service.deleteDesignDocument(ChangingView.document, inBucket: bucket)
+                try await service.designDocuments.deleteDesignDocument(
+                    ChangingView.document,
+                    inBucket: bucket
+                )
                 change.outcome.withLock { $0 = true }
                 return "request \(change.number), deleted"
             } catch {
@@ -156,9 +159,12 @@ final class ViewAuthor {
         tally[.change, isCancellation ? "cancelledViewCompaction" : "viewCompaction"] += 1
         cluster.submit(node, "compact views \(document) of \(bucket)") { service in
             do throws(DesignDocumentError) {
-                try await service.compactViews(ofDesignDocument: document, inBucket: bucket)
+                try await service.designDocuments.compactViews(
+                    ofDesignDocument: document,
+                    inBucket: bucket
+                )
                 guard isCancellation else { return "begun" }
-                try await service.cancelViewCompaction(
+                try await service.designDocuments.cancelViewCompaction(
                     ofDesignDocument: document,
                     inBucket: bucket
                 )
@@ -225,7 +231,7 @@ final class ViewAuthor {
     private func isSettled(_ document: DesignDocument, _ bucket: String) -> Bool {
         cluster.nodes.allSatisfy { node in
             guard node.isInCluster, let product = node.node, let indexes = product.views?.indexes,
-                let record = product.cluster.state.bucket(named: bucket),
+                let record = product.administration.state.bucket(named: bucket),
                 record.designDocument(named: document.name)?.body == document.body,
                 let view = ChangingView.versions.first,
                 let definition = indexes.definition(

@@ -21,9 +21,9 @@ enum ViewClient {
         // As the port for views does; views that never change do without.
         var isCurrent = true
         if question.isFresh, question.view.document == ChangingView.document {
-            isCurrent = (try? await node.cluster.readCurrent()) != nil
+            isCurrent = (try? await node.administration.cluster.readCurrent()) != nil
         }
-        guard let bucket = node.cluster.state.bucket(named: question.bucket) else {
+        guard let bucket = node.administration.state.bucket(named: question.bucket) else {
             return .none("no bucket")
         }
         let uuid = bucket.settings.uuid

@@ -139,7 +139,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
                 let body = SimulatedView.body(of: document)
                 cluster.submit(node, "put views \(document) of \(bucket)") { service in
                     do throws(DesignDocumentError) {
-                        let put = try await service.putDesignDocument(
+                        let put = try await service.designDocuments.putDesignDocument(
                             document,
                             body: body,
                             inBucket: bucket
