@@ -149,7 +149,7 @@ extension Connection {
         case .rollBack(let seqno, _): answerRollback(to: seqno, request)
         case .outOfRange: answer(.outOfRange, to: request.replyTo)
         case .noVBucket, .notAdmitted: answerNotMyVBucket(request)
-        case .notLoaded: return waitForLoading(request, producer, completion)
+        case .notLoaded: return waitForLoading(request, producer, completion: completion)
         }
         return .done
     }
@@ -193,7 +193,7 @@ extension Connection {
     private func waitForLoading(
         _ request: CommandContext,
         _ producer: ClientProducer,
-        _ completion: Completion?
+        completion: Completion?
     ) -> Execution {
         var isFailed = false
         if case .failed = completion { isFailed = true }
@@ -234,7 +234,7 @@ extension Connection {
     private func failoverLog(_ request: CommandContext) {
         let engine = selectedBucket.engine
         let number = vBucketNumber(request.frame, engine)
-        guard let (vBucket, state) = observable(number, request, engine) else { return }
+        guard let (vBucket, state) = observable(number, request, in: engine) else { return }
         let log = vBucket.withCore { $0.state == state ? $0.failoverLog : nil }
         guard let log else { return answerNotMyVBucket(request) }
         answer(log, request)

@@ -94,7 +94,7 @@ extension Connection {
     func observable(
         _ number: UInt16,
         _ request: CommandContext,
-        _ engine: Bucket
+        in engine: Bucket
     ) -> (vBucket: VBucket, state: VBucketState)? {
         if let copy = engine[number], copy.withCore({ $0.isFollowing }) { return (copy, .replica) }
         return vBucket(number, request, engine).map { ($0, .active) }

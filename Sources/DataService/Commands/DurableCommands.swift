@@ -7,8 +7,8 @@ extension Connection {
     func waitForCopies(
         _ request: CommandContext,
         _ prepared: Stored,
-        _ document: DocumentAddress,
-        _ bucket: OpenBucket
+        of document: DocumentAddress,
+        in bucket: OpenBucket
     ) -> Execution {
         wait(request, .replicate) { done in
             bucket.syncWrites.wait(for: prepared.seqno, of: document.id) { done(.durable($0, $1)) }

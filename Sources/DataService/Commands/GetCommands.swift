@@ -26,14 +26,15 @@ extension Connection {
         let withKey = request.command.opcode == .getKey
         let result = operations(request, on: bucket, completion).get(document) { item, cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
-            appendDocument(item, cas, request, withKey: withKey)
+            appendDocument(item, cas, to: request, withKey: withKey)
         }
         switch result {
         case .done: return .done
         case .refused(.notFound):
             miss(request)
             return .done
-        default: return finishRead(request, result, document, bucket, completion)
+        default:
+            return finishRead(request, result, of: document, in: bucket, completion: completion)
         }
     }
 
@@ -45,9 +46,9 @@ extension Connection {
             item,
             cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
-            appendDocument(item, cas, request)
+            appendDocument(item, cas, to: request)
         }
-        return finishRead(request, result, document, bucket, completion)
+        return finishRead(request, result, of: document, in: bucket, completion: completion)
     }
 
     /// Converts the result of a read into an answer or a wait; the visitor has answered a document
@@ -57,9 +58,9 @@ extension Connection {
     func finishRead(
         _ request: CommandContext,
         _ result: DocumentResult<Void>,
-        _ document: DocumentAddress,
-        _ bucket: OpenBucket,
-        _ completion: Completion?
+        of document: DocumentAddress,
+        in bucket: OpenBucket,
+        completion: Completion?
     ) -> Execution {
         switch result {
         case .done: return .done
@@ -94,11 +95,11 @@ extension Connection {
     func appendDocument(
         _ item: Item,
         _ cas: CAS,
-        _ request: CommandContext,
+        to request: CommandContext,
         withKey: Bool = false
     ) {
         guard !withKey, !item.hasAttributes else {
-            return appendRarely(item, cas, request, withKey: withKey)
+            return appendRarely(item, cas, to: request, withKey: withKey)
         }
         append(item, item.value, cas, request)
     }
@@ -108,7 +109,7 @@ extension Connection {
     private func appendRarely(
         _ item: Item,
         _ cas: CAS,
-        _ request: CommandContext,
+        to request: CommandContext,
         withKey: Bool
     ) {
         guard withKey else { return append(item, item.body, cas, request) }
@@ -178,7 +179,7 @@ extension Connection {
                 guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
                 append(item, cas, request, key: key)
             }
-            return finishRead(request, result, document, bucket, completion)
+            return finishRead(request, result, of: document, in: bucket, completion: completion)
         }
     }
 
@@ -191,16 +192,16 @@ extension Connection {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
         let result = operations(request, on: bucket, completion).getMeta(document) { item, cas in
-            appendMeta(item.meta, cas, request, withDatatype: version == 2)
+            appendMeta(item.meta, cas, to: request, withDatatype: version == 2)
         }
-        return finishRead(request, result, document, bucket, completion)
+        return finishRead(request, result, of: document, in: bucket, completion: completion)
     }
 
     /// Extras: deleted 4, flags 4, expiry 4, revision 8, and in version 2 datatype 1.
     private func appendMeta(
         _ meta: DocumentMeta,
         _ cas: CAS,
-        _ request: CommandContext,
+        to request: CommandContext,
         withDatatype: Bool
     ) {
         let extras = context.scratch

@@ -19,12 +19,12 @@ extension Connection {
                 appendDocument(
                     item,
                     cas,
-                    request,
+                    to: request,
                     withKey: opcode == .getAndTouchKey
                 )
             }
         }
-        return finishRead(request, result, document, bucket, completion)
+        return finishRead(request, result, of: document, in: bucket, completion: completion)
     }
 
     func getAndLock(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -37,9 +37,9 @@ extension Connection {
             document,
             seconds: isFitting ? asked : Limits.lockSecondsDefault
         ) { item, cas in
-            appendDocument(item, cas, request)
+            appendDocument(item, cas, to: request)
         }
-        return finishRead(request, result, document, bucket, completion)
+        return finishRead(request, result, of: document, in: bucket, completion: completion)
     }
 
     func unlock(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -52,6 +52,6 @@ extension Connection {
             document,
             cas: request.frame.cas
         )
-        return finishWrite(request, result, document, bucket, completion)
+        return finishWrite(request, result, of: document, in: bucket, completion: completion)
     }
 }

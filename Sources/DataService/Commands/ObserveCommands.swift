@@ -28,7 +28,7 @@ extension Connection {
             return refuse(request, .invalid, "OBSERVE_SEQNO needs a vBucket UUID.")
         }
         let number = vBucketNumber(request.frame, bucket.engine)
-        guard let (vBucket, state) = observable(number, request, bucket.engine) else {
+        guard let (vBucket, state) = observable(number, request, in: bucket.engine) else {
             return .done
         }
         let asked = VBucketUUID(request.frame.value.bigEndian(at: 0, as: UInt64.self))
@@ -111,7 +111,7 @@ extension Connection {
                 let text = "The answer to OBSERVE would exceed 1 MiB. Request fewer keys."
                 return refuse(request, .tooBig, text)
             }
-            guard let copy = observable(number, request, bucket.engine) else { return .done }
+            guard let copy = observable(number, request, in: bucket.engine) else { return .done }
             let document = DocumentAddress(
                 key: key,
                 hash: service.hash(key),

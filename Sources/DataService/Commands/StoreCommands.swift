@@ -36,7 +36,7 @@ extension Connection {
             preservesExpiry: request.framing.preservesExpiry
         )
         let result = operations.store(document, operation)
-        return finishWrite(request, result, document, bucket, completion)
+        return finishWrite(request, result, of: document, in: bucket, completion: completion)
     }
 
     /// The datatype of a request's value; nil if the client states one that it did not agree to.
@@ -56,7 +56,7 @@ extension Connection {
             document,
             cas: request.frame.cas
         )
-        return finishWrite(request, result, document, bucket, completion)
+        return finishWrite(request, result, of: document, in: bucket, completion: completion)
     }
 
     func extend(
@@ -76,7 +76,7 @@ extension Connection {
             atFront: atFront,
             cas: request.frame.cas
         )
-        return finishWrite(request, result, document, bucket, completion)
+        return finishWrite(request, result, of: document, in: bucket, completion: completion)
     }
 
     func arithmetic(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -96,7 +96,7 @@ extension Connection {
             cas: request.frame.cas
         )
         let result = operations.count(document, operation)
-        return finishWrite(request, result, document, bucket, completion)
+        return finishWrite(request, result, of: document, in: bucket, completion: completion)
     }
 
     /// Converts the result of a write into an answer or a wait.
@@ -104,9 +104,9 @@ extension Connection {
     func finishWrite(
         _ request: CommandContext,
         _ result: WriteResult,
-        _ document: DocumentAddress,
-        _ bucket: OpenBucket,
-        _ completion: Completion?
+        of document: DocumentAddress,
+        in bucket: OpenBucket,
+        completion: Completion?
     ) -> Execution {
         switch result {
         case .done(let stored):
@@ -118,7 +118,8 @@ extension Connection {
                 seqno: stored.seqno,
                 number: stored.number
             )
-        case .prepared(let prepared): return waitForCopies(request, prepared, document, bucket)
+        case .prepared(let prepared):
+            return waitForCopies(request, prepared, of: document, in: bucket)
         case .refused(let refusal): answer(refusal, request)
         case .wait(let wait):
             return self.wait(request, for: wait, of: document, bucket, completion)
@@ -135,7 +136,8 @@ extension Connection {
         number: UInt64
     ) {
         switch request.command.opcode {
-        case .increment, .decrement: answerCounter(request, cas, uuid, seqno, number)
+        case .increment, .decrement:
+            answerCounter(request, cas, uuid: uuid, seqno: seqno, number: number)
         case .unlock: answer(.success, to: request.replyTo)
         default:
             if isTokenAgreed {
@@ -164,9 +166,9 @@ extension Connection {
     private func answerCounter(
         _ request: CommandContext,
         _ cas: CAS,
-        _ uuid: VBucketUUID,
-        _ seqno: Seqno,
-        _ number: UInt64
+        uuid: VBucketUUID,
+        seqno: Seqno,
+        number: UInt64
     ) {
         let scratch = context.scratch
         scratch.removeAll()

@@ -74,14 +74,20 @@ extension Connection {
             ? operations.getReplica(document, includesDeleted: includesDeleted, visit)
             : operations.get(document, includesDeleted: includesDeleted, visit)
         guard case .done(let reading) = result else {
-            return finishRead(request, result.map { _ in }, document, bucket, completion)
+            return finishRead(
+                request,
+                result.map { _ in },
+                of: document,
+                in: bucket,
+                completion: completion
+            )
         }
         switch reading {
         case .answered(let status, let cas):
             answerSubDocument(request, status, cas: cas, value: value.view)
         case .isOtherVersion: answer(.keyExists, to: request.replyTo)
         case .refused: answerNoReplyMemory(request)
-        case .deferred: return deferLookup(request, lookup, document, bucket, place)
+        case .deferred: return deferLookup(request, lookup, of: document, in: bucket, at: place)
         }
         return .done
     }
@@ -132,9 +138,9 @@ extension Connection {
     private func deferLookup(
         _ request: CommandContext,
         _ lookup: SubDocumentRequest,
-        _ document: DocumentAddress,
-        _ bucket: OpenBucket,
-        _ place: DocumentImage.Place
+        of document: DocumentAddress,
+        in bucket: OpenBucket,
+        at place: DocumentImage.Place
     ) -> Execution {
         let owned = OwnedRequest(request.frame, access.privileges)
         let options = DocumentService.AttemptOptions(

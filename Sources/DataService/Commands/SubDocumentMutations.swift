@@ -16,7 +16,7 @@ extension Connection {
         guard let document = document(request, bucket) else { return .done }
         let place = place(of: document, isNeeded: mutation.expandsMacros)
         guard !transformsMuch(request, mutation) else {
-            return deferMutation(request, mutation, document, bucket, place)
+            return deferMutation(request, mutation, of: document, in: bucket, at: place)
         }
         let input = MutationMachine.Input(
             mutation,
@@ -50,9 +50,10 @@ extension Connection {
         switch update {
         case .done(.unchanged):
             operations.count(.otherCommands)
-            answerUnchanged(request, status, results.view)
+            answerUnchanged(request, status, value: results.view)
             return .done
-        case .done(.deferred): return deferMutation(request, mutation, document, bucket, place)
+        case .done(.deferred):
+            return deferMutation(request, mutation, of: document, in: bucket, at: place)
         case .done(.stored(let stored)):
             answerSubDocument(
                 request,
@@ -70,7 +71,13 @@ extension Connection {
                 }
             }
         case .wait, .refused:
-            return finishWrite(request, update.map(\.version), document, bucket, completion)
+            return finishWrite(
+                request,
+                update.map(\.version),
+                of: document,
+                in: bucket,
+                completion: completion
+            )
         }
     }
 
@@ -102,9 +109,9 @@ extension Connection {
     private func deferMutation(
         _ request: CommandContext,
         _ mutation: SubDocumentRequest,
-        _ document: DocumentAddress,
-        _ bucket: OpenBucket,
-        _ place: DocumentImage.Place
+        of document: DocumentAddress,
+        in bucket: OpenBucket,
+        at place: DocumentImage.Place
     ) -> Execution {
         let owned = OwnedRequest(
             request.frame,
@@ -159,7 +166,9 @@ extension Connection {
             }
             append(answer, request, cas: version.cas, token: (version.uuid, version.seqno))
         case .ended(.unchanged, let answer):
-            answer.value.withUnsafeBytes { answerUnchanged(request, answer.status, ByteView($0)) }
+            answer.value.withUnsafeBytes {
+                answerUnchanged(request, answer.status, value: ByteView($0))
+            }
         case .ended(.refused(.notMyVBucket), _): answerElsewhere(request)
         case .ended(.refused(let refusal), _): answer(refusal, request)
         case .ended(.noBucket, _): answer(.noBucket, to: request.replyTo)
@@ -169,7 +178,7 @@ extension Connection {
     }
 
     /// Answers a mutation that failed; the value names the path, if it is one's failure.
-    private func answerUnchanged(_ request: CommandContext, _ status: Status, _ value: ByteView) {
+    private func answerUnchanged(_ request: CommandContext, _ status: Status, value: ByteView) {
         guard !value.isEmpty else { return answer(status, to: request.replyTo) }
         answerSubDocument(request, status, cas: .none, value: value)
     }

@@ -40,7 +40,7 @@ extension Connection {
         }
         operation.cas = request.frame.cas
         let result = operations.storeWithMeta(document, operation)
-        return finishWrite(request, result, document, bucket, completion)
+        return finishWrite(request, result, of: document, in: bucket, completion: completion)
     }
 
     /// A version as a request has it; the value is borrowed.

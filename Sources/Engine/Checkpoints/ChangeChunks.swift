@@ -73,11 +73,11 @@ struct ChangeChunks: ~Copyable {
             tail.entry(tail.used - 1).pointee = word
             return
         }
-        appendApart(word, seqno, arena)
+        appendApart(word, seqno, in: arena)
     }
 
     /// Appends an entry after a gap, or in a new chunk.
-    private mutating func appendApart(_ word: UInt64, _ seqno: Seqno, _ arena: Arena) {
+    private mutating func appendApart(_ word: UInt64, _ seqno: Seqno, in arena: Arena) {
         if let tail = chunks.last {
             precondition(seqno.value > tail.last, "changes come in the order of their seqnos")
             let place = seqno.value - tail.first

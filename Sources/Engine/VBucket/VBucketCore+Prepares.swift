@@ -94,7 +94,15 @@ extension VBucketCore {
         meta.seqno = Seqno(highSeqno.value + 1)
         meta.cas = clock.next(turn.wallNanoseconds)
         meta.revision = (place?.item.revision ?? maxRevision) + 1
-        let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
+        let item = makePrepare(
+            meta,
+            level,
+            key: key,
+            hash: hash,
+            value: value,
+            isInherited: false,
+            turn: turn
+        )
         noteInvisible(at: meta.seqno)
         let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
         return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takePendingWakeup() || isFirst)
@@ -104,11 +112,11 @@ extension VBucketCore {
     mutating func makePrepare(
         _ meta: DocumentMeta,
         _ level: DurabilityLevel,
-        _ key: ByteView,
-        _ hash: UInt64,
-        _ value: ByteView,
+        key: ByteView,
+        hash: UInt64,
+        value: ByteView,
         isInherited: Bool,
-        _ turn: borrowing ExecutionContext
+        turn: borrowing ExecutionContext
     ) -> Item {
         let item = makeItem(meta, key: key, value: value, turn)
         item.becomePrepare(level)

@@ -22,7 +22,15 @@ extension VBucketCore {
         // An earlier prepare of the key was aborted: its commit would have preceded this prepare.
         completePrepare(of: key, hash)
         clock.advance(past: meta.cas)
-        let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
+        let item = makePrepare(
+            meta,
+            level,
+            key: key,
+            hash: hash,
+            value: value,
+            isInherited: false,
+            turn: turn
+        )
         noteInvisible(at: meta.seqno)
         let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
         endSnapshotIfWhole()
@@ -103,6 +111,14 @@ extension VBucketCore {
         }
         completePrepare(of: key, hash)
         clock.advance(past: meta.cas)
-        _ = makePrepare(meta, level, key, hash, value, isInherited: true, turn)
+        _ = makePrepare(
+            meta,
+            level,
+            key: key,
+            hash: hash,
+            value: value,
+            isInherited: true,
+            turn: turn
+        )
     }
 }

@@ -207,7 +207,16 @@ package struct VBucketCore: ~Copyable {
         let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: value.count)
         let item: Item
         if let place {
-            item = supersede(place.item, at: place, with: meta, key, value, bytes, isFresh, turn)
+            item = supersede(
+                place.item,
+                at: place,
+                with: meta,
+                key: key,
+                value: value,
+                bytes: bytes,
+                isFresh: isFresh,
+                turn
+            )
             // A write counts as a use, so that documents that are written often stay in memory.
             touchFrequency(item)
         } else {
@@ -236,10 +245,10 @@ package struct VBucketCore: ~Copyable {
         _ old: Item,
         at place: HashTable.Place,
         with meta: DocumentMeta,
-        _ key: ByteView,
-        _ value: ByteView,
-        _ bytes: Int,
-        _ isFresh: Bool,
+        key: ByteView,
+        value: ByteView,
+        bytes: Int,
+        isFresh: Bool,
         _ turn: borrowing ExecutionContext
     ) -> Item {
         let oldBytes = old.blockBytes
