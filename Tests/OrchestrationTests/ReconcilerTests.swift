@@ -141,8 +141,12 @@ import Vocabulary
 
     @Test func formerOwnerIsReleasedOncePersisted() {
         var trace = trace()
+        trace.world.rebalance(kept: [n(1), n(2), n(3)])
+        trace.world.targets([[n(2), n(3)], [n(2), n(3)], [n(3), n(1)]])
         trace.apply(.joint(trace.world.step(0, row: [n(2), n(3)])))
         trace.apply(.takeOver(trace.world.step(0, position: at(1, 10))))
+        trace.world.end("r", .failed)
+        #expect(trace.world.placement(0).former == n(1))
         trace.copies[n(2)]?[VBucketID(0)]?.persisted = Seqno(9)
         trace.run(milliseconds: 1_000)
         #expect(!trace.takeLines().contains("propose release 0"))
