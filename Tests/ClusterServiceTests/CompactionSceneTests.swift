@@ -210,19 +210,12 @@ import Vocabulary
         for (name, text) in [
             ("x", #"{"views":{"v":{"map":"function (d) {}"}}}"#), ("empty", #"{"views":{}}"#),
         ] {
-            let body = Array(text.utf8)
-            _ = try await scene[3].designDocuments.putDesignDocument(
-                name,
-                body: body,
-                inBucket: "b"
-            )
+            let (documents, body) = (scene[3].designDocuments, Array(text.utf8))
+            _ = try await documents.putDesignDocument(name, body: body, inBucket: "b")
         }
         for number in 1...3 {
-            #expect(
-                await eventually {
-                    scene[number].designDocuments.document("empty", ofBucket: "b") != nil
-                }
-            )
+            let documents = scene[number].designDocuments
+            #expect(await eventually { documents.document("empty", ofBucket: "b") != nil })
         }
         scene.members[1].views.withLock { $0.hasIndexes = false }
         func compact(_ name: String, _ bucket: String = "b") async -> DesignDocumentError? {

@@ -44,13 +44,8 @@ import Vocabulary
             #expect(sentence.contains(words), "\(sentence)")
         }
 
-        guard
-            case .done(let text) = await scene[1].membership.failOver(
-                names,
-                by: root,
-                isUnsafe: true
-            )
-        else {
+        let unsafe = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+        guard case .done(let text) = unsafe else {
             Issue.record("not done")
             return
         }

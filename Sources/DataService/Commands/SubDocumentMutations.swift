@@ -55,13 +55,8 @@ extension Connection {
         case .done(.deferred):
             return deferMutation(request, mutation, of: document, in: bucket, at: place)
         case .done(.stored(let stored)):
-            answerSubDocument(
-                request,
-                status,
-                cas: stored.cas,
-                value: results.view,
-                token: (stored.uuid, stored.seqno)
-            )
+            let token = (stored.uuid, stored.seqno)
+            answerSubDocument(request, status, cas: stored.cas, value: results.view, token: token)
             return .done
         case .prepared(let prepared):
             let answer = SubDocumentAnswer(status: status, value: results.bytes)
