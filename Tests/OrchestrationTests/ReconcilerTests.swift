@@ -246,6 +246,25 @@ import Vocabulary
         #expect(trace.world.state.bucket(named: "b")?.chains == rows.map(\.nodes))
     }
 
+    @Test func rebalanceNamesNodeThatWasFailedOverMeanwhile() {
+        var trace = trace()
+        trace.apply(.addNode(ClusterWorld.node(4)))
+        trace.run(milliseconds: 300)
+        trace.silent = [n(4)]
+        trace.world.rebalance(kept: (1...4).map(n))
+        trace.run(milliseconds: 500)
+        #expect(trace.world.state.rebalance != nil)
+        trace.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: true, mayLose: false)))
+        trace.run(milliseconds: 3_000)
+        #expect(
+            trace.takeLines().contains {
+                $0.hasPrefix("info: The rebalance is complete.")
+                    && $0.contains("continued without 127.0.0.1:9040")
+            }
+        )
+        #expect(trace.world.state.rebalance == nil)
+    }
+
     @Test func nextLeaderContinuesRebalance() {
         var trace = trace()
         trace.apply(.addNode(ClusterWorld.node(4)))

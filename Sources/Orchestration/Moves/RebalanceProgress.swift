@@ -55,7 +55,7 @@ package struct RebalanceProgress: Hashable, Sendable {
     private var moves: [VBucketID: MoveRecord] = [:]
     private var sum = Sum()
     private var sums: [NodeNumber: Sum] = [:]
-    private let nodes: [NodeNumber]
+    let nodes: [NodeNumber]
     /// The agreed mark when this leader started: an earlier leader may have shown up to its limit.
     private let before: RebalanceMark
     private var shownPerNode: [NodeNumber: Double] = [:]

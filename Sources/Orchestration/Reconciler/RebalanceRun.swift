@@ -105,12 +105,11 @@ extension LeaderView {
         obstacle.sentence(bucket: bucket, naming: { name($0) })
     }
 
-    /// A sentence about nodes that were failed over during the rebalance; empty if there are none.
-    func continuedWithout(_ record: RebalanceRecord) -> String {
-        guard let left = state.rebalance, record.kind == .rebalance else { return "" }
-        let gone = (record.kept + record.ejected).filter { node in
-            !left.kept.contains(node) && !left.ejected.contains(node)
-        }
+    /// A sentence about the nodes of the start that were failed over during the rebalance; empty if there
+    /// are none.
+    func continuedWithout(_ record: RebalanceRecord, of nodes: [NodeNumber]) -> String {
+        guard record.kind == .rebalance else { return "" }
+        let gone = nodes.filter { !record.kept.contains($0) && !record.ejected.contains($0) }
         guard !gone.isEmpty else { return "" }
         return "It continued without \(names(gone)), which was failed over during the rebalance."
     }

@@ -419,7 +419,8 @@ extension Reconciler {
         let isRemoved =
             !view.log.isJoint && !view.log.voters.contains(where: record.ejected.contains)
         guard !isRemoved, !record.ejected.isEmpty else {
-            end(record, as: .completed, sentence: view.continuedWithout(record), view)
+            let sentence = view.continuedWithout(record, of: rebalance.progress?.nodes ?? [])
+            end(record, as: .completed, sentence: sentence, view)
             return false
         }
         if rebalance.mustStop { return endStopped(record, view) }
