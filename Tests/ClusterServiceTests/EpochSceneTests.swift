@@ -44,8 +44,8 @@ import Vocabulary
             #expect(sentence.contains(words), "\(sentence)")
         }
 
-        let unsafe = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
-        guard case .done(let text) = unsafe else {
+        let answer = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+        guard case .done(let text) = answer else {
             Issue.record("not done")
             return
         }
