@@ -21,7 +21,7 @@ final class SubDocumentTarget {
     private let live: [UInt8]
     private let tombstone: [UInt8]
     private static let body = Array(#"{"a":{"b":[1,"x",{"c":null}]},"n":17,"l":[]}"#.utf8)
-    private static let place = DocumentImage.Place(uuid: VBucketUUID(7), seconds: 1_000)
+    private static let context = MacroContext(uuid: VBucketUUID(7), seconds: 1_000)
 
     init() {
         let writer = ByteWriter()
@@ -59,18 +59,15 @@ final class SubDocumentTarget {
                 datatype: isJSON ? [.json, .xattr] : .xattr,
                 isDeleted: isDeleted
             )
-            let image = DocumentImage(
-                meta: meta,
-                value: ByteView(buffer),
-                place: SubDocumentTarget.place
-            )
+            let version = DocumentView(meta: meta, value: ByteView(buffer))
             if request.isMutation {
-                mutate(request, isMissing ? nil : image)
+                mutate(request, isMissing ? nil : version)
             } else if !isMissing {
                 output.removeAll()
                 _ = LookupMachine.run(
                     request,
-                    on: image,
+                    on: version,
+                    context: SubDocumentTarget.context,
                     readsSystemAttributes: true,
                     to: output
                 )
@@ -103,7 +100,7 @@ final class SubDocumentTarget {
         frame.append(rest.dropFirst(Int(view[2])))
     }
 
-    private func mutate(_ request: SubDocumentRequest, _ image: DocumentImage?) {
+    private func mutate(_ request: SubDocumentRequest, _ version: DocumentView?) {
         output.removeAll()
         results.removeAll()
         var jsonBodies: UInt16 = 0
@@ -112,11 +109,11 @@ final class SubDocumentTarget {
         }
         let input = MutationMachine.Input(
             request,
-            at: SubDocumentTarget.place,
+            context: SubDocumentTarget.context,
             jsonBodies: jsonBodies,
             writesSystemAttributes: true
         )
-        switch MutationMachine.run(input, on: image, to: output, results: results) {
+        switch MutationMachine.run(input, on: version, to: output, results: results) {
         case .refused: break
         case .failed(let index, let status):
             require(status != .success, "a path failed with success")

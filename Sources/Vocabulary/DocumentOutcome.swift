@@ -11,6 +11,28 @@ package struct DocumentCopy: Hashable, Sendable {
     }
 }
 
+/// One version of a document, a tombstone included, whose value is borrowed.
+package struct DocumentView {
+    package let meta: DocumentMeta
+    /// The stored form: attributes, if the datatype says so, then the body.
+    package let value: ByteView
+
+    package init(meta: DocumentMeta, value: ByteView) {
+        self.meta = meta
+        self.value = value
+    }
+
+    /// The value without extended attributes.
+    package var body: ByteView { XattrBlob.body(of: value, meta.datatype) }
+
+    /// The extended attributes; nil if there are none.
+    package var attributes: XattrBlob? {
+        meta.datatype.contains(.xattr) ? XattrBlob(stored: value) : nil
+    }
+
+    package var isJSON: Bool { meta.datatype.contains(.json) }
+}
+
 /// A stored version: its CAS, and its place in the history of its vBucket.
 package struct DocumentVersion: Hashable, Sendable {
     package private(set) var cas: CAS

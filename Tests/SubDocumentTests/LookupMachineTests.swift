@@ -58,7 +58,7 @@ import Wire
         for (specs, copies, scans) in cases {
             withRequest(specs) { request in
                 #expect(LookupMachine.documentCopies(request) == copies)
-                live.withImage { #expect(LookupMachine.scans(request, $0) == scans) }
+                live.withView { #expect(LookupMachine.scans(request, $0) == scans) }
             }
         }
     }
@@ -143,12 +143,17 @@ import Wire
     }
 
     @Test func clockBehindNewestCASIsLogical() {
-        let place = DocumentImage.Place(uuid: VBucketUUID(1), seconds: 2_000, isLogical: true)
-        let value = live.withImage { image in
-            let behind = DocumentImage(meta: image.meta, value: image.value, place: place)
+        let context = MacroContext(uuid: VBucketUUID(1), seconds: 2_000, isLogical: true)
+        let value = live.withView { view in
             let writer = ByteWriter()
             _ = withRequest([.attribute(.get, "$vbucket.HLC")]) {
-                LookupMachine.run($0, on: behind, readsSystemAttributes: true, to: writer)
+                LookupMachine.run(
+                    $0,
+                    on: view,
+                    context: context,
+                    readsSystemAttributes: true,
+                    to: writer
+                )
             }
             // The status and the length of the only path precede its value.
             return String(decoding: writer.bytes.dropFirst(6), as: UTF8.self)
@@ -187,13 +192,14 @@ import Wire
 
     @Test func answerBeyondTheBoundIsTooBig() {
         withRequest([Spec(.getDocument), Spec(.getDocument)]) { request in
-            live.withImage { image in
+            live.withView { view in
                 let output = ByteWriter()
                 output.append(UInt8(1))
                 let bound = 2 * (live.body.utf8.count + 6)
                 let status = LookupMachine.run(
                     request,
-                    on: image,
+                    on: view,
+                    context: Version.context,
                     readsSystemAttributes: true,
                     to: output,
                     valueBytesMax: bound - 1
@@ -202,7 +208,8 @@ import Wire
                 #expect(output.bytes == [1])
                 let whole = LookupMachine.run(
                     request,
-                    on: image,
+                    on: view,
+                    context: Version.context,
                     readsSystemAttributes: true,
                     to: output,
                     valueBytesMax: bound

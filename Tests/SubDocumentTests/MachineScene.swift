@@ -127,7 +127,7 @@ struct Version: Equatable, Sendable {
     }
 
     /// Calls `body` with the version as it is stored: CAS 0x1122, seqno 9, revision 3, flags 7.
-    func withImage<Result>(_ body: (DocumentImage) -> Result) -> Result {
+    func withView<Result>(_ body: (DocumentView) -> Result) -> Result {
         let (bytes, datatype) = stored
         return bytes.withView { value in
             let meta = DocumentMeta(
@@ -139,11 +139,11 @@ struct Version: Equatable, Sendable {
                 datatype: datatype,
                 isDeleted: isDeleted
             )
-            return body(DocumentImage(meta: meta, value: value, place: Version.place))
+            return body(DocumentView(meta: meta, value: value))
         }
     }
 
-    static let place = DocumentImage.Place(uuid: VBucketUUID(uuid), seconds: 1_000)
+    static let context = MacroContext(uuid: VBucketUUID(uuid), seconds: 1_000)
 }
 
 /// What a mutation did: the new version, the text of the answer, or the failure.
@@ -161,16 +161,16 @@ func mutate(
     writesSystemAttributes: Bool = true
 ) -> Mutated {
     withRequest(specs, flags) { request in
-        func run(_ image: DocumentImage?) -> Mutated {
+        func run(_ view: DocumentView?) -> Mutated {
             let (output, results) = (ByteWriter(), ByteWriter())
             defer { withExtendedLifetime((output, results)) {} }
             let input = MutationMachine.Input(
                 request,
-                at: Version.place,
+                context: Version.context,
                 jsonBodies: .max,
                 writesSystemAttributes: writesSystemAttributes
             )
-            let outcome = MutationMachine.run(input, on: image, to: output, results: results)
+            let outcome = MutationMachine.run(input, on: view, to: output, results: results)
             switch outcome {
             case .refused(let status): return .refused(status)
             case .failed(let index, let status): return .failed(index, status)
@@ -182,7 +182,7 @@ func mutate(
                 )
             }
         }
-        return version?.withImage { run($0) } ?? run(nil)
+        return version?.withView { run($0) } ?? run(nil)
     }
 }
 
@@ -221,12 +221,13 @@ func lookUp(
     readsSystemAttributes: Bool = true
 ) -> (status: Status, results: [Found]) {
     withRequest(specs, flags) { request in
-        version.withImage { image in
+        version.withView { view in
             let output = ByteWriter()
             defer { withExtendedLifetime(output) {} }
             let status = LookupMachine.run(
                 request,
-                on: image,
+                on: view,
+                context: Version.context,
                 readsSystemAttributes: readsSystemAttributes,
                 to: output
             )

@@ -38,10 +38,7 @@ struct SubDocumentChange {
         _ results: ByteWriter
     ) -> (change: DocumentChange, status: Status) {
         results.removeAll()
-        let image = view.map {
-            DocumentImage(meta: $0.meta, value: $0.value, place: input.place)
-        }
-        switch MutationMachine.run(input, on: image, to: writer, results: results) {
+        switch MutationMachine.run(input, on: view, to: writer, results: results) {
         case .refused(let status):
             results.removeAll()
             return (.keep, status)
@@ -53,7 +50,7 @@ struct SubDocumentChange {
             return (.keep, .subdocMultiPathFailure)
         case .changed(let change):
             let flags = input.request.documentFlags
-            let isDeleted = MutationMachine.concernsTombstone(flags, image)
+            let isDeleted = MutationMachine.concernsTombstone(flags, view)
             return (
                 .store(fields(of: change)),
                 isDeleted ? .subdocSuccessDeleted : .success
@@ -104,12 +101,12 @@ struct OwnedRequest: Sendable {
     func apply(
         to view: DocumentView?,
         _ writer: ByteWriter,
-        _ place: DocumentImage.Place
+        _ context: MacroContext
     ) -> (DocumentChange, SubDocumentAnswer) {
         withRequest { request in
             let input = MutationMachine.Input(
                 request,
-                at: place,
+                context: context,
                 jsonBodies: jsonBodies,
                 writesSystemAttributes: privileges.contains(.systemXattrWrite)
             )
@@ -121,17 +118,17 @@ struct OwnedRequest: Sendable {
     }
 
     /// Executes the lookup on a copy of a version.
-    func lookUp(_ copy: DocumentCopy, _ place: DocumentImage.Place) -> SubDocumentAnswer {
+    func lookUp(_ copy: DocumentCopy, _ context: MacroContext) -> SubDocumentAnswer {
         guard cas == .none || cas == copy.meta.cas else {
             return SubDocumentAnswer(status: .keyExists)
         }
         return withRequest { request in
             copy.value.withUnsafeBytes { buffer in
-                let image = DocumentImage(meta: copy.meta, value: ByteView(buffer), place: place)
                 let value = ByteWriter()
                 let status = LookupMachine.run(
                     request,
-                    on: image,
+                    on: DocumentView(meta: copy.meta, value: ByteView(buffer)),
+                    context: context,
                     readsSystemAttributes: privileges.contains(.systemXattrRead),
                     to: value
                 )

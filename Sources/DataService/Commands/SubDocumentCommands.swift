@@ -43,7 +43,7 @@ extension Connection {
             let document = isReplica
                 ? replicaDocument(request, bucket) : document(request, bucket)
         else { return .done }
-        let place = place(of: document, isNeeded: lookup.namesVirtualAttributes)
+        let macros = macroContext(of: document, isNeeded: lookup.namesVirtualAttributes)
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
         let copies = LookupMachine.documentCopies(lookup)
@@ -53,15 +53,16 @@ extension Connection {
             }
             var meta = item.meta
             meta.cas = cas
-            let image = DocumentImage(meta: meta, value: item.value, place: place)
+            let version = DocumentView(meta: meta, value: item.value)
             let isLarge = item.valueCount > Limits.lockedTransformBytesMax
             guard copies == 0 || hasRoom(for: item, copies: copies) else { return .refused }
-            guard !isLarge || !LookupMachine.scans(lookup, image) else { return .deferred }
+            guard !isLarge || !LookupMachine.scans(lookup, version) else { return .deferred }
             // Parts of a document together count as one copy.
             guard copies > 0 || hasRoom(for: item, copies: 1) else { return .refused }
             let status = LookupMachine.run(
                 lookup,
-                on: image,
+                on: version,
+                context: macros,
                 readsSystemAttributes: access.privileges.contains(.systemXattrRead),
                 to: value
             )
@@ -87,7 +88,7 @@ extension Connection {
             answerSubDocument(request, status, cas: cas, value: value.view)
         case .isOtherVersion: answer(.keyExists, to: request.replyTo)
         case .refused: answerNoReplyMemory(request)
-        case .deferred: return deferLookup(request, lookup, of: document, in: bucket, at: place)
+        case .deferred: return deferLookup(request, lookup, of: document, in: bucket, macros)
         }
         return .done
     }
@@ -123,11 +124,11 @@ extension Connection {
 
     /// The vBucket UUID and the clock, for virtual attributes and macros; the vBucket's lock is acquired
     /// only if the request has some.
-    func place(of document: DocumentAddress, isNeeded: Bool) -> DocumentImage.Place {
-        guard isNeeded else { return DocumentImage.Place(uuid: VBucketUUID(0), seconds: 0) }
+    func macroContext(of document: DocumentAddress, isNeeded: Bool) -> MacroContext {
+        guard isNeeded else { return MacroContext(uuid: VBucketUUID(0), seconds: 0) }
         let (uuid, clock) = document.vBucket.withCore { ($0.uuid, $0.clock) }
         let next = clock.peek(wallNanoseconds)
-        return DocumentImage.Place(
+        return MacroContext(
             uuid: uuid,
             seconds: next.cas.value / 1_000_000_000,
             isLogical: next.isLogical
@@ -140,7 +141,7 @@ extension Connection {
         _ lookup: SubDocumentRequest,
         of document: DocumentAddress,
         in bucket: OpenBucket,
-        at place: DocumentImage.Place
+        _ macros: MacroContext
     ) -> Execution {
         let owned = OwnedRequest(request.frame, access.privileges)
         let options = DocumentService.AttemptOptions(
@@ -151,7 +152,7 @@ extension Connection {
         let answer = Guarded(SubDocumentAnswer())
         return wait(request, .lane) { done in
             @Sendable func read(_ copy: DocumentCopy) {
-                let made = owned.lookUp(copy, place)
+                let made = owned.lookUp(copy, macros)
                 answer.withLock { $0 = made }
             }
             service.read(owned.key, inBucket: bucket.name, options, read) { outcome in

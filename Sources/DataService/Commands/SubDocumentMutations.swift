@@ -14,13 +14,13 @@ extension Connection {
     ) -> Execution {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
-        let place = place(of: document, isNeeded: mutation.expandsMacros)
+        let macros = macroContext(of: document, isNeeded: mutation.expandsMacros)
         guard !transformsMuch(request, mutation) else {
-            return deferMutation(request, mutation, of: document, in: bucket, at: place)
+            return deferMutation(request, mutation, of: document, in: bucket, macros)
         }
         let input = MutationMachine.Input(
             mutation,
-            at: place,
+            context: macros,
             jsonBodies: jsonBodies(of: mutation),
             writesSystemAttributes: access.privileges.contains(.systemXattrWrite)
         )
@@ -53,7 +53,7 @@ extension Connection {
             answerUnchanged(request, status, value: results.view)
             return .done
         case .done(.deferred):
-            return deferMutation(request, mutation, of: document, in: bucket, at: place)
+            return deferMutation(request, mutation, of: document, in: bucket, macros)
         case .done(.stored(let stored)):
             let token = (stored.uuid, stored.seqno)
             answerSubDocument(request, status, cas: stored.cas, value: results.view, token: token)
@@ -106,7 +106,7 @@ extension Connection {
         _ mutation: SubDocumentRequest,
         of document: DocumentAddress,
         in bucket: OpenBucket,
-        at place: DocumentImage.Place
+        _ macros: MacroContext
     ) -> Execution {
         let owned = OwnedRequest(
             request.frame,
@@ -125,7 +125,7 @@ extension Connection {
         let answer = Guarded(SubDocumentAnswer())
         return wait(request, .lane) { done in
             @Sendable func change(_ view: DocumentView?, _ writer: ByteWriter) -> DocumentChange {
-                let (change, result) = owned.apply(to: view, writer, place)
+                let (change, result) = owned.apply(to: view, writer, macros)
                 answer.withLock { $0 = result }
                 return change
             }

@@ -2,21 +2,6 @@ package import Bytes
 internal import Engine
 package import Vocabulary
 
-/// A document for the transform of an update; valid only during the call.
-package struct DocumentView {
-    package let meta: DocumentMeta
-    /// The whole stored form.
-    package let value: ByteView
-
-    /// The value without extended attributes.
-    package var body: ByteView { XattrBlob.body(of: value, meta.datatype) }
-
-    /// The extended attributes; nil if there are none.
-    package var attributes: XattrBlob? {
-        meta.datatype.contains(.xattr) ? XattrBlob(stored: value) : nil
-    }
-}
-
 /// The change that the transform of an update makes.
 package enum DocumentChange: Sendable {
     /// Store nothing.
@@ -60,8 +45,9 @@ package enum DocumentChange: Sendable {
 
 /// Changes a document: gets the current version, or nil, and writes the new value.
 ///
-/// May be called several times for one update, each time with the version that is then current, and
-/// from different lanes. It does not block, and does not use the vBucket.
+/// The version is borrowed for the call. A transform may be called several times for one update, each
+/// time with the version that is then current, and from different lanes. It does not block, and does not
+/// use the vBucket.
 package typealias DocumentTransform = @Sendable (DocumentView?, ByteWriter) -> DocumentChange
 
 /// The effect of one attempt at an update.

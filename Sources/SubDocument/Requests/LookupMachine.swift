@@ -1,5 +1,5 @@
 package import Bytes
-internal import Vocabulary
+package import Vocabulary
 package import Wire
 
 /// Reads the paths of a lookup in one version of a document, and writes the answer's value.
@@ -7,7 +7,8 @@ package import Wire
 /// A path that fails does not end the lookup: the answer has its status, and the results of all others.
 package struct LookupMachine {
     private let request: SubDocumentRequest
-    private let image: DocumentImage
+    private let version: DocumentView
+    private let context: MacroContext
     private let readsSystemAttributes: Bool
     private let output: ByteWriter
     private let limit: Int
@@ -16,7 +17,8 @@ package struct LookupMachine {
     ///
     /// - Parameters:
     ///   - request: A request that `RequestCheck` accepts.
-    ///   - image: The version.
+    ///   - version: The version.
+    ///   - context: The values of virtual attributes that are not the version's.
     ///   - readsSystemAttributes: Whether the client may read attributes that begin with `_`. If not,
     ///     their paths fail, and the list of attributes does not have them.
     ///   - output: Gets the answer's value, behind its content.
@@ -24,17 +26,19 @@ package struct LookupMachine {
     /// - Returns: The answer's status. `tooBig` appends nothing.
     package static func run(
         _ request: SubDocumentRequest,
-        on image: DocumentImage,
+        on version: DocumentView,
+        context: MacroContext,
         readsSystemAttributes: Bool,
         to output: ByteWriter,
         valueBytesMax: Int = Limits.frameBytesMax
     ) -> Status {
-        if request.documentFlags.contains(.revives), !image.meta.isDeleted {
+        if request.documentFlags.contains(.revives), !version.meta.isDeleted {
             return .subdocCanOnlyReviveDeleted
         }
         let machine = LookupMachine(
             request: request,
-            image: image,
+            version: version,
+            context: context,
             readsSystemAttributes: readsSystemAttributes,
             output: output,
             limit: output.count + valueBytesMax
@@ -50,13 +54,13 @@ package struct LookupMachine {
     /// Whether a lookup reads much of a document, so that a large one should not be read under a lock.
     ///
     /// The whole body is only copied, once: further copies count as reading much.
-    package static func scans(_ request: SubDocumentRequest, _ image: DocumentImage) -> Bool {
+    package static func scans(_ request: SubDocumentRequest, _ version: DocumentView) -> Bool {
         if documentCopies(request) > 1 { return true }
         for spec in request.specs where spec.operation != .getDocument {
             guard spec.flags.contains(.attribute) else { return true }
             if VirtualAttribute.needsChecksum(spec.path) { return true }
         }
-        return image.value.count - image.body.count > Limits.lockedTransformBytesMax
+        return version.value.count - version.body.count > Limits.lockedTransformBytesMax
     }
 
     private func runSingle() -> Status {
@@ -70,7 +74,7 @@ package struct LookupMachine {
             }
         }
         // As in Couchbase Server, which reads with this flag as if the document were revived.
-        let isDeleted = image.meta.isDeleted && !request.documentFlags.contains(.revives)
+        let isDeleted = version.meta.isDeleted && !request.documentFlags.contains(.revives)
         return status == .success && isDeleted ? .subdocSuccessDeleted : status
     }
 
@@ -89,7 +93,7 @@ package struct LookupMachine {
                 return .tooBig
             }
         }
-        switch (hasFailed, image.meta.isDeleted) {
+        switch (hasFailed, version.meta.isDeleted) {
         case (false, false): return .success
         case (false, true): return .subdocSuccessDeleted
         case (true, false): return .subdocMultiPathFailure
@@ -108,8 +112,8 @@ package struct LookupMachine {
     ) -> Result {
         guard spec.operation != .getDocument else {
             // Couchbase Server has no body of no bytes either.
-            return image.body.isEmpty
-                ? body(.subdocPathNotFound, .empty) : body(.success, image.body)
+            return version.body.isEmpty
+                ? body(.subdocPathNotFound, .empty) : body(.success, version.body)
         }
         let isAttribute = spec.flags.contains(.attribute)
         guard readsSystemAttributes || !spec.namesSystemAttribute else {
@@ -122,14 +126,15 @@ package struct LookupMachine {
             return body(Status(error), .empty)
         }
         guard isAttribute else {
-            guard image.isJSON else { return body(.subdocDocumentNotJSON, .empty) }
-            return withResult(spec, path, in: image.body, body: body)
+            guard version.isJSON else { return body(.subdocDocumentNotJSON, .empty) }
+            return withResult(spec, path, in: version.body, body: body)
         }
         let key = path.attributeKey
         if let virtual = VirtualAttribute(key) {
             let needsChecksum = VirtualAttribute.needsChecksum(spec.path)
             let document = virtual.value(
-                of: image,
+                of: version,
+                in: context,
                 withChecksum: needsChecksum,
                 listsSystemAttributes: readsSystemAttributes
             )
@@ -138,7 +143,7 @@ package struct LookupMachine {
             }
         }
         if key.buffer.first == UInt8(ascii: "$") { return body(.subdocXattrUnknownVirtual, .empty) }
-        guard let value = image.attributes?.value(of: key) else {
+        guard let value = version.attributes?.value(of: key) else {
             return body(.subdocPathNotFound, .empty)
         }
         return withResult(spec, path.withoutFirst, in: value, body: body)

@@ -30,7 +30,7 @@ package struct MutationMachine {
         /// A request that `RequestCheck` accepts.
         package let request: SubDocumentRequest
         /// The vBucket UUID and the clock for macros of a document that does not exist.
-        package let place: DocumentImage.Place
+        package let context: MacroContext
         /// The paths whose value is a whole body that is JSON, the first one in the lowest bit:
         /// checked by the caller, as it takes long for a large value.
         package let jsonBodies: UInt16
@@ -39,19 +39,19 @@ package struct MutationMachine {
 
         package init(
             _ request: SubDocumentRequest,
-            at place: DocumentImage.Place,
+            context: MacroContext,
             jsonBodies: UInt16,
             writesSystemAttributes: Bool
         ) {
             self.request = request
-            self.place = place
+            self.context = context
             self.jsonBodies = jsonBodies
             self.writesSystemAttributes = writesSystemAttributes
         }
     }
 
     private let input: Input
-    private let image: DocumentImage
+    private let version: DocumentView
     private let results: ByteWriter
     private var attributes: AttributeEdits
     private var body: EditedText
@@ -67,22 +67,22 @@ package struct MutationMachine {
     ///
     /// - Parameters:
     ///   - input: The request.
-    ///   - image: The version before; nil if there is none. A tombstone only if the request accesses
+    ///   - version: The version before; nil if there is none. A tombstone only if the request accesses
     ///     deleted documents.
     ///   - output: Gets the new stored form; must be empty, as the offsets of macros begin there.
     ///   - results: Gets the answer's value.
     /// - Returns: The outcome. Unless it is `changed`, the content of `output` is meaningless.
     package static func run(
         _ input: Input,
-        on image: DocumentImage?,
+        on version: DocumentView?,
         to output: ByteWriter,
         results: ByteWriter
     ) -> Outcome {
         precondition(output.count == 0, "offsets of macros begin at the first byte")
-        if let status = refusal(of: input.request.documentFlags, on: image) {
+        if let status = refusal(of: input.request.documentFlags, on: version) {
             return .refused(status)
         }
-        var machine = MutationMachine(input, image, to: results)
+        var machine = MutationMachine(input, version, to: results)
         for (index, spec) in input.request.specs.enumerated() {
             let status = machine.apply(spec, index: index)
             guard status == .success else { return .failed(index: index, status) }
@@ -91,18 +91,19 @@ package struct MutationMachine {
         return machine.finish(output)
     }
 
-    private init(_ input: Input, _ image: DocumentImage?, to results: ByteWriter) {
+    private init(_ input: Input, _ version: DocumentView?, to results: ByteWriter) {
         self.input = input
         self.results = results
         let flags = input.request.documentFlags
-        let isTombstone = image?.meta.isDeleted ?? false
-        change.isDeleted = MutationMachine.concernsTombstone(flags, image)
-        needsRoot = !change.isDeleted && (image == nil || isTombstone)
-        isJSON = image?.isJSON ?? false
-        body = EditedText(image?.body ?? .empty)
-        attributes = AttributeEdits(image?.attributes)
-        self.image = image ?? .missing(input.place)
-        let stored = image?.attributes?.pairs ?? .empty
+        let isTombstone = version?.meta.isDeleted ?? false
+        change.isDeleted = MutationMachine.concernsTombstone(flags, version)
+        needsRoot = !change.isDeleted && (version == nil || isTombstone)
+        isJSON = version?.isJSON ?? false
+        body = EditedText(version?.body ?? .empty)
+        attributes = AttributeEdits(version?.attributes)
+        // Macros show a document that does not exist as zeros.
+        self.version = version ?? DocumentView(meta: DocumentMeta(revision: 0), value: .empty)
+        let stored = version?.attributes?.pairs ?? .empty
         let sent = input.request.specs.flatMap { spec in
             spec.flags.contains(.attribute) ? [spec.path, spec.value] : []
         }
@@ -110,18 +111,19 @@ package struct MutationMachine {
     }
 
     /// The refusal of a request for a version; nil if its paths can be applied.
-    private static func refusal(of flags: DocumentFlags, on image: DocumentImage?) -> Status? {
-        guard let image else {
+    private static func refusal(of flags: DocumentFlags, on version: DocumentView?) -> Status? {
+        guard let version else {
             return flags.isDisjoint(with: [.makesDocument, .adds]) ? .keyNotFound : nil
         }
         if flags.contains(.adds) { return .keyExists }
-        if flags.contains(.revives), !image.meta.isDeleted { return .subdocCanOnlyReviveDeleted }
+        if flags.contains(.revives), !version.meta.isDeleted { return .subdocCanOnlyReviveDeleted }
         return nil
     }
 
     /// Whether a mutation changes or creates a tombstone: its answer has other statuses then.
-    package static func concernsTombstone(_ flags: DocumentFlags, _ image: DocumentImage?) -> Bool {
-        let isTombstone = image?.meta.isDeleted ?? flags.contains(.createsAsDeleted)
+    package static func concernsTombstone(_ flags: DocumentFlags, _ version: DocumentView?) -> Bool
+    {
+        let isTombstone = version?.meta.isDeleted ?? flags.contains(.createsAsDeleted)
         return isTombstone && !flags.contains(.revives)
     }
 
@@ -223,7 +225,7 @@ package struct MutationMachine {
             preconditionFailure("the request and the path were checked")
         }
         guard case .document(let field) = macro else { return placeholders.add(macro) }
-        let document = VirtualAttribute.document.value(of: image)
+        let document = VirtualAttribute.document.value(of: version, in: input.context)
         guard let field else { return document }
         return document.withUnsafeBytes { buffer in
             let found = field.withView { text -> [UInt8]? in

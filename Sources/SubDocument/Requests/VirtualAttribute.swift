@@ -1,6 +1,21 @@
 package import Bytes
 internal import JSON
-internal import Vocabulary
+package import Vocabulary
+
+/// The values that virtual attributes and macros show besides the version.
+package struct MacroContext: Sendable {
+    package let uuid: VBucketUUID
+    /// The clock that CAS values come from, in seconds since 1970.
+    package let seconds: UInt64
+    /// Whether the clock only counts, since the time of day is behind it.
+    package let isLogical: Bool
+
+    package init(uuid: VBucketUUID, seconds: UInt64, isLogical: Bool = false) {
+        self.uuid = uuid
+        self.seconds = seconds
+        self.isLogical = isLogical
+    }
+}
 
 /// The attributes that every document has without storing them.
 package enum VirtualAttribute: Sendable {
@@ -35,24 +50,25 @@ package enum VirtualAttribute: Sendable {
 
     /// The attribute's value as JSON; without the checksum unless it is needed.
     func value(
-        of image: DocumentImage,
+        of version: DocumentView,
+        in context: MacroContext,
         withChecksum: Bool = true,
         listsSystemAttributes: Bool = true
     ) -> [UInt8] {
         JSONWriter.text { json in
             switch self {
             case .document:
-                VirtualAttribute.write(image, withChecksum: withChecksum, to: &json)
+                VirtualAttribute.write(version, context, withChecksum: withChecksum, to: &json)
             case .vBucket:
                 json.object { json in
                     json.object("HLC") { json in
-                        json.member("now", String(image.place.seconds))
-                        json.member("mode", image.place.isLogical ? "logical" : "real")
+                        json.member("now", String(context.seconds))
+                        json.member("mode", context.isLogical ? "logical" : "real")
                     }
                 }
             case .contents:
                 json.array { json in
-                    guard let attributes = image.attributes else { return }
+                    guard let attributes = version.attributes else { return }
                     for (key, _) in attributes
                     where listsSystemAttributes || !XattrBlob.isSystemKey(key) {
                         json.value(utf8: key)
@@ -63,22 +79,23 @@ package enum VirtualAttribute: Sendable {
     }
 
     private static func write(
-        _ image: DocumentImage,
+        _ version: DocumentView,
+        _ context: MacroContext,
         withChecksum: Bool,
         to json: inout JSONWriter
     ) {
-        let meta = image.meta
-        let body = image.body
+        let meta = version.meta
+        let body = version.body
         json.object { json in
             json.member("CAS", hexadecimal(meta.cas.value, digits: 16))
-            json.member("vbucket_uuid", hexadecimal(image.place.uuid.value, digits: 16))
+            json.member("vbucket_uuid", hexadecimal(context.uuid.value, digits: 16))
             json.member("seqno", hexadecimal(meta.seqno.value, digits: 16))
             json.member("revid", String(meta.revision))
             json.member("exptime", meta.expiry)
             json.member("flags", meta.flags)
             json.member("value_bytes", body.count)
             json.array("datatype") { json in
-                json.value(image.isJSON ? "json" : "raw")
+                json.value(version.isJSON ? "json" : "raw")
                 if meta.datatype.contains(.xattr) { json.value("xattr") }
             }
             json.member("deleted", meta.isDeleted)
