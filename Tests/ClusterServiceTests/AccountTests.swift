@@ -27,40 +27,54 @@ import Vocabulary
     @Test func userChangesAreAppliedToDataPlane() async throws {
         let plane = RecordingPlane()
         let service = try await started(plane)
-        _ = await service.settings.initialise(
-            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        _ = await Result(
+            of: try await service.settings.initialise(
+                form(("port", "SAME"), ("username", "A"), ("password", "password"))
+            )
         )
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         #expect(users(plane) == ["A": ["admin"]])
         let roles = ("roles", "data_reader[b],views_admin[*]")
-        _ = await service.users.put("u", form(roles, ("password", "secret")), by: "A")
+        _ = await Result(
+            of: try await service.users.put("u", form(roles, ("password", "secret")), by: "A")
+        )
         #expect(users(plane) == ["A": ["admin"], "u": ["data_reader[b]", "views_admin[*]"]])
         let before = plane.record.withLock { $0.users["u"] }
-        _ = await service.users.put("u", form(("roles", "data_reader[b]")), by: "A")
+        _ = await Result(
+            of: try await service.users.put("u", form(("roles", "data_reader[b]")), by: "A")
+        )
         #expect(users(plane)["u"] == ["data_reader[b]"])
         #expect(plane.record.withLock { $0.users["u"] } == before)
-        _ = await service.users.put(
-            "u",
-            form(("roles", "data_reader[b]"), ("password", "secret2")),
-            by: "A"
+        _ = await Result(
+            of: try await service.users.put(
+                "u",
+                form(("roles", "data_reader[b]"), ("password", "secret2")),
+                by: "A"
+            )
         )
         #expect(plane.record.withLock { $0.users["u"] } != before)
-        _ = await service.buckets.delete("b")
+        _ = await Result(of: try await service.buckets.delete("b"))
         #expect(users(plane)["u"] == [])
-        _ = await service.users.delete("u", by: "A")
+        _ = await Result(of: try await service.users.delete("u", by: "A"))
         #expect(users(plane) == ["A": ["admin"]])
         service.stop()
     }
 
     @Test func restartedNodeHasItsUsersBeforeItListens() async throws {
         let first = try await started(RecordingPlane())
-        _ = await first.settings.initialise(
-            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        _ = await Result(
+            of: try await first.settings.initialise(
+                form(("port", "SAME"), ("username", "A"), ("password", "password"))
+            )
         )
-        _ = await first.users.put(
-            "u",
-            form(("roles", "ro_admin"), ("password", "secret")),
-            by: "A"
+        _ = await Result(
+            of: try await first.users.put(
+                "u",
+                form(("roles", "ro_admin"), ("password", "secret")),
+                by: "A"
+            )
         )
         first.stop()
         let plane = RecordingPlane()
@@ -72,16 +86,18 @@ import Vocabulary
 
     @Test func bucketPasswordAuthenticatesLoginsWithBucketName() async throws {
         let service = try await started(RecordingPlane())
-        _ = await service.settings.initialise(
-            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        _ = await Result(
+            of: try await service.settings.initialise(
+                form(("port", "SAME"), ("username", "A"), ("password", "password"))
+            )
         )
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("saslPassword", "its own"))
-        _ = await service.buckets.create(bucket)
+        _ = await Result(of: try await service.buckets.create(bucket))
         let keys = try #require(service.state.bucket(named: "b")?.settings.password)
         #expect(!keys.isEmpty && !String(decoding: keys, as: UTF8.self).contains("its own"))
         #expect(service.users.login("b", "its own") == .bucket("b"))
         #expect(service.users.login("b", "") == nil)
-        _ = await service.buckets.change("b", form(("saslPassword", "")))
+        _ = await Result(of: try await service.buckets.change("b", form(("saslPassword", ""))))
         #expect(service.users.login("b", "its own") == nil)
         #expect(service.users.login("b", "") == nil)
         service.stop()

@@ -27,7 +27,8 @@ import Vocabulary
 
     func provisioned(_ plane: RecordingPlane) async throws -> AdministrationService {
         let service = try await started(plane)
-        guard case .done = await service.settings.initialise(credentials) else {
+        guard case .success = await Result(of: try await service.settings.initialise(credentials))
+        else {
             Issue.record("not initialised")
             return service
         }
@@ -50,8 +51,14 @@ import Vocabulary
 
     @Test func restartedNodeKeepsIdentityAndSettings() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
-        _ = await first.settings.change(form(("clusterName", "Home"), ("memoryQuota", "512")))
+        _ = await Result(
+            of: try await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
+        _ = await Result(
+            of: try await first.settings.change(
+                form(("clusterName", "Home"), ("memoryQuota", "512"))
+            )
+        )
         let state = first.state
         first.stop()
 
@@ -77,7 +84,9 @@ import Vocabulary
 
     @Test func changedPortAfterRestartIsPublishedUnderNewRevision() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         let before = try #require(first.state.bucket(named: "b")).rev
         let uuid = first.state.nodes.first?.uuid
         first.stop()
@@ -100,7 +109,9 @@ import Vocabulary
                 seen.withLock { $0 = service?.health.readinessObstacles }
             }
         }
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         #expect(seen.withLock { $0 } == [])
         #expect(service.health.readinessObstacles.isEmpty)
         // The data plane has lost the bucket of an entry that was carried out before.
@@ -126,7 +137,9 @@ import Vocabulary
                 seen.withLock { $0.append("\(call): \(creations) on disk") }
             }
         }
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         let rev = try #require(service.state.bucket(named: "b")).rev
         #expect(
             seen.withLock { $0 } == ["open b: 1 on disk", "publish b 1.\(rev): 1 on disk"]
@@ -139,8 +152,10 @@ import Vocabulary
         try service.cluster.controlStore.limit(pages: 1)
         let kept = service.state
         plane.record.withLock { $0.calls = [] }
-        let outcome = await service.settings.change(form(("clusterName", "another name")))
-        guard case .failed(let failure) = outcome else {
+        let outcome = await Result(
+            of: try await service.settings.change(form(("clusterName", "another name")))
+        )
+        guard case .failure(.failed(let failure)) = outcome else {
             Issue.record("kept: \(outcome)")
             return
         }
@@ -149,14 +164,16 @@ import Vocabulary
         #expect(plane.calls.isEmpty)
         #expect(service.health.alerts.contains { $0.message.contains("takes no part") })
         try service.cluster.controlStore.limit(pages: 0)
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         #expect(service.state.buckets.count == 1)
         #expect(!service.health.alerts.contains { $0.message.contains("takes no part") })
     }
 
     @Test func readCurrentReturnsAgreedChange() async throws {
         let service = try await provisioned(RecordingPlane())
-        _ = await service.settings.change(form(("clusterName", "Home")))
+        _ = await Result(of: try await service.settings.change(form(("clusterName", "Home"))))
         #expect(try await service.cluster.readCurrent().name == "Home")
         service.stop()
         await #expect(throws: ClusterError.self) { try await service.cluster.readCurrent() }
@@ -164,7 +181,9 @@ import Vocabulary
 
     @Test func bucketThatFailsToOpenAtStartIsReopened() async throws {
         let first = try await provisioned(RecordingPlane())
-        _ = await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await first.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         first.stop()
         let plane = RecordingPlane()
         plane.record.withLock { $0.refused = ["b"] }
@@ -180,8 +199,10 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         plane.record.withLock { $0.refused = ["b"] }
-        let outcome = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
-        guard case .failed(let text) = outcome else {
+        let outcome = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
+        guard case .failure(.failed(let text)) = outcome else {
             Issue.record("\(outcome)")
             return
         }
@@ -193,27 +214,33 @@ import Vocabulary
     @Test func bucketIsCreatedChangedFlushedAndDeleted() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         plane.record.withLock { $0.calls = [] }
-        guard case .flushDisabled = await service.buckets.flush("b") else {
+        guard case .failure(.refused) = await Result(of: try await service.buckets.flush("b"))
+        else {
             Issue.record("flushed")
             return
         }
-        _ = await service.buckets.change(
-            "b",
-            form(("flushEnabled", "1"), ("replicaNumber", "2"))
+        _ = await Result(
+            of: try await service.buckets.change(
+                "b",
+                form(("flushEnabled", "1"), ("replicaNumber", "2"))
+            )
         )
         let bucket = try #require(service.state.bucket(named: "b"))
         #expect(bucket.settings.flushEnabled)
         #expect(bucket.placements[7].chain == [service.thisNode])
         #expect(bucket.replicaColumns == 2)
-        guard case .done = await service.buckets.flush("b") else {
+        guard case .success = await Result(of: try await service.buckets.flush("b")) else {
             Issue.record("not flushed")
             return
         }
-        _ = await service.buckets.change("b", form(("flushEnabled", "1")))
-        _ = await service.buckets.delete("b")
-        guard case .unknown = await service.buckets.delete("b") else {
+        _ = await Result(of: try await service.buckets.change("b", form(("flushEnabled", "1"))))
+        _ = await Result(of: try await service.buckets.delete("b"))
+        guard case .failure(.unknown) = await Result(of: try await service.buckets.delete("b"))
+        else {
             Issue.record("deleted twice")
             return
         }
@@ -228,9 +255,9 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await service.buckets.create(bucket)
+        _ = await Result(of: try await service.buckets.create(bucket))
         plane.record.withLock { $0.refused = ["b"] }
-        guard case .done = await service.buckets.flush("b") else {
+        guard case .success = await Result(of: try await service.buckets.flush("b")) else {
             Issue.record("not flushed")
             return
         }
@@ -243,12 +270,12 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await service.buckets.create(bucket)
+        _ = await Result(of: try await service.buckets.create(bucket))
         plane.carriedThrough.withLock { $0 = 0 }
         let over = Guarded(0)
-        let flush: @Sendable () async -> BucketOutcome = {
+        @Sendable func flush() async -> Result<Void, AdministrationError> {
             defer { over.withLock { $0 += 1 } }
-            return await service.buckets.flush("b")
+            return await Result(of: try await service.buckets.flush("b"))
         }
         async let first = flush()
         for _ in 0..<500 where service.state.bucket(named: "b")?.flush == nil {
@@ -263,7 +290,7 @@ import Vocabulary
         #expect(service.cluster.raftStatus.applied > running)
         plane.carriedThrough.withLock { $0 = .max }
         // A lone node's orchestrator runs again after a change.
-        _ = await service.settings.change(form(("clusterName", "Home")))
+        _ = await Result(of: try await service.settings.change(form(("clusterName", "Home"))))
         for _ in 0..<500 where over.withLock({ $0 < 2 }) {
             try await Task.sleep(for: .milliseconds(10))
         }
@@ -274,7 +301,7 @@ import Vocabulary
             try await Task.sleep(for: .milliseconds(10))
         }
         for outcome in await [first, second] {
-            guard case .done = outcome else {
+            guard outcome.isDone else {
                 Issue.record("\(outcome)")
                 continue
             }
@@ -287,7 +314,7 @@ import Vocabulary
     @Test func flushInterruptedByStopOfLoneNodeEndsAfterRestart() async throws {
         let first = try await provisioned(RecordingPlane())
         let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
-        _ = await first.buckets.create(bucket)
+        _ = await Result(of: try await first.buckets.create(bucket))
         let held = RecordingPlane()
         held.carriedThrough.withLock { $0 = 0 }
         first.stop()
@@ -315,11 +342,12 @@ import Vocabulary
     @Test func concurrentCreatesOfSameNameCreateOneBucket() async throws {
         let service = try await provisioned(RecordingPlane())
         let form = form(("name", "b"), ("ramQuotaMB", "100"))
+        @Sendable func isCreated() async -> Bool {
+            await Result(of: try await service.buckets.create(form)).isDone
+        }
         let outcomes = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<8 {
-                group.addTask {
-                    if case .done = await service.buckets.create(form) { true } else { false }
-                }
+                group.addTask { await isCreated() }
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
@@ -330,13 +358,20 @@ import Vocabulary
     @Test func administratorIsSetOnceWithoutPasswordThenReplaced() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
-        guard case .refused(let errors) = await service.settings.initialise(credentials) else {
+        guard
+            case .failure(.invalid(let errors, _)) = await Result(
+                of: try await service.settings.initialise(credentials)
+            )
+        else {
             Issue.record("initialised twice")
             return
         }
         #expect(errors == [FieldError("_", "The cluster is initialized already")])
         let next = form(("port", "SAME"), ("username", "Eve"), ("password", "secret2"))
-        guard case .done = await service.settings.setAdministrator(next, isFirst: false, by: root)
+        guard
+            case .success = await Result(
+                of: try await service.settings.setAdministrator(next, isFirst: false, by: root)
+            )
         else {
             Issue.record("not changed")
             return
@@ -352,7 +387,9 @@ import Vocabulary
         let service = try await provisioned(RecordingPlane())
         let start = service.cluster.changes
         async let heard = service.cluster.waitForChange(after: start, nanoseconds: 1 << 60)
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         #expect(await heard == start + 1)
         // A late watcher does not wait.
         #expect(
@@ -378,7 +415,9 @@ import Vocabulary
         let start = service.cluster.changes
         async let heard = service.cluster.waitForChange(after: start, nanoseconds: 1 << 60)
         while world.lanes.timerCount(nanoseconds: 1 << 60) == 0 { await Task.yield() }
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         #expect(await heard == start + 1)
         #expect(world.lanes.timerCount(nanoseconds: 1 << 60) == 0)
     }
@@ -387,7 +426,9 @@ import Vocabulary
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
         #expect(service.statistics.nodeStatus == .healthy)
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
         #expect(service.statistics.nodeStatus == .healthy)
         plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
         #expect(service.statistics.nodeStatus == .warmup)

@@ -84,7 +84,8 @@ import Vocabulary
         defer { scene.stop() }
         try await scene.build()
         let form = FormParameters([("password", "secret"), ("roles", "ro_admin")])
-        guard case .done = await scene[2].users.put("eve", form, by: root) else {
+        guard case .success = await Result(of: try await scene[2].users.put("eve", form, by: root))
+        else {
             throw SceneError("no user")
         }
         let tells = { (entry: EventLog.Entry) in

@@ -35,21 +35,25 @@ final class ClusterScene: Sendable {
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
         try await self[1].useLeastRounds()
-        guard case .done = await self[1].settings.initialise(form) else {
+        guard case .success = await Result(of: try await self[1].settings.initialise(form)) else {
             throw SceneError("initialise")
         }
         for member in members.dropFirst() {
-            let outcome = await self[1].membership.addNode(
-                "127.0.0.1:\(member.ports.admin)",
-                token: "",
-                services: ["kv"],
-                by: root
+            let outcome = await Result(
+                of: try await self[1].membership.addNode(
+                    "127.0.0.1:\(member.ports.admin)",
+                    token: "",
+                    services: ["kv"],
+                    by: root
+                )
             )
-            guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
+            guard case .success = outcome else { throw SceneError("addNode: \(outcome)") }
         }
         let known = self[1].state.nodes.map(\.otpNode)
         guard
-            case .running = await self[1].membership.rebalance(known: known, ejected: [], by: root)
+            case .success = await Result(
+                of: try await self[1].membership.rebalance(known: known, ejected: [], by: root)
+            )
         else { throw SceneError("rebalance") }
         let isBuilt = await eventually {
             members.allSatisfy { member in
@@ -249,4 +253,8 @@ final class SceneProbe: NodeProbe {
     private func answered(_ json: String) -> ProbeAnswer {
         .answered(status: 200, body: Array(json.utf8), localHost: "127.0.0.1")
     }
+}
+
+extension Result {
+    var isDone: Bool { if case .success = self { true } else { false } }
 }

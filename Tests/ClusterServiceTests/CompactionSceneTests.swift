@@ -16,7 +16,7 @@ import Vocabulary
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one]])
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].compaction.compact("b") else {
+        guard case .success = await Result(of: try await scene[3].compaction.compact("b")) else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -24,13 +24,21 @@ import Vocabulary
             member.plane?.calls.contains("compact b") ?? false
         }
         #expect(begun[0...1] == [true, true])
-        guard case .unknown = await scene[1].compaction.compact("none") else {
+        guard
+            case .failure(.unknown) = await Result(
+                of: try await scene[1].compaction.compact("none")
+            )
+        else {
             Issue.record("a bucket that does not exist was compacted")
             return
         }
         #expect(scene.members[2].plane?.calls.contains("compact b") == false)
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.compact("b") else {
+        guard
+            case .failure(.failed(let text)) = await Result(
+                of: try await scene[3].compaction.compact("b")
+            )
+        else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -39,7 +47,11 @@ import Vocabulary
         let warnings = scene[3].cluster.events.all().filter { $0.severity == .warning }.map(\.text)
         #expect(warnings.contains { $0.contains("\(scene.name(2)) did not answer") })
         scene.members[0].stop()
-        guard case .failed(let text) = await scene[3].compaction.compact("b") else {
+        guard
+            case .failure(.failed(let text)) = await Result(
+                of: try await scene[3].compaction.compact("b")
+            )
+        else {
             Issue.record("a stopped node has begun")
             return
         }
@@ -72,7 +84,11 @@ import Vocabulary
             )
         }
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.compactAll("b") else {
+        guard
+            case .failure(.failed(let text)) = await Result(
+                of: try await scene[3].compaction.compactAll("b")
+            )
+        else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -104,9 +120,9 @@ import Vocabulary
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
         _ = try await scene[3].designDocuments.putDesignDocument("x", body: body, inBucket: "b")
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].compaction.cancel("b"),
-            case .done = await scene[3].compaction.cancelAll("b"),
-            case .unknown = await scene[3].compaction.cancel("none")
+        guard case .success = await Result(of: try await scene[3].compaction.cancel("b")),
+            case .success = await Result(of: try await scene[3].compaction.cancelAll("b")),
+            case .failure(.unknown) = await Result(of: try await scene[3].compaction.cancel("none"))
         else {
             Issue.record("not all nodes have ended")
             return
@@ -122,7 +138,11 @@ import Vocabulary
         scene.members[1].plane?.compactions.withLock { $0 = [:] }
         #expect(await eventually { scene[3].compaction.compactions(ofBucket: "b") == [works[0]] })
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.cancel("b") else {
+        guard
+            case .failure(.failed(let text)) = await Result(
+                of: try await scene[3].compaction.cancel("b")
+            )
+        else {
             Issue.record("node 2 has ended its compaction although it is stopped")
             return
         }
@@ -138,14 +158,18 @@ import Vocabulary
         for number in [1, 2] {
             let plane = scene.members[number - 1].plane
             plane?.refusesCompaction.withLock { $0 = true }
-            guard case .failed(let text) = await scene[1].compaction.compact("b") else {
+            guard
+                case .failure(.failed(let text)) = await Result(
+                    of: try await scene[1].compaction.compact("b")
+                )
+            else {
                 Issue.record("a node that refuses has begun")
                 return
             }
             #expect(text.contains("Not all nodes have begun compaction: \(scene.name(number)) "))
             plane?.refusesCompaction.withLock { $0 = false }
         }
-        guard case .done = await scene[1].compaction.compact("b") else {
+        guard case .success = await Result(of: try await scene[1].compaction.compact("b")) else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -159,7 +183,7 @@ import Vocabulary
         try await scene.createBucket([[one, two], [two, one]])
         #expect(await eventually { scene[3].state.featureLevel == .current })
         // Requested from the node without a part of the bucket.
-        guard case .done = await scene[3].compaction.purge("b") else {
+        guard case .success = await Result(of: try await scene[3].compaction.purge("b")) else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -167,14 +191,20 @@ import Vocabulary
             member.plane?.calls.contains("purge b") ?? false
         }
         #expect(begun == [true, true, false])
-        guard case .unknown = await scene[1].compaction.purge("none") else {
+        guard
+            case .failure(.unknown) = await Result(of: try await scene[1].compaction.purge("none"))
+        else {
             Issue.record("a bucket that does not exist was purged")
             return
         }
         let plane = try #require(scene.members[0].plane)
         plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
         for asked in [1, 3] {
-            guard case .failed(let text) = await scene[asked].compaction.purge("b") else {
+            guard
+                case .failure(.failed(let text)) = await Result(
+                    of: try await scene[asked].compaction.purge("b")
+                )
+            else {
                 Issue.record("node 1 has begun although it is loading the bucket")
                 return
             }
@@ -182,7 +212,11 @@ import Vocabulary
         }
         plane.record.withLock { $0.status["b"] = .ready }
         scene.members[1].stop()
-        guard case .failed(let text) = await scene[3].compaction.purge("b") else {
+        guard
+            case .failure(.failed(let text)) = await Result(
+                of: try await scene[3].compaction.purge("b")
+            )
+        else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
@@ -190,9 +224,9 @@ import Vocabulary
     }
 
     private func outcome(
-        _ request: () async throws(DesignDocumentError) -> Void
-    ) async -> DesignDocumentError? {
-        do throws(DesignDocumentError) {
+        _ request: () async throws(AdministrationError) -> Void
+    ) async -> AdministrationError? {
+        do throws(AdministrationError) {
             try await request()
             return nil
         } catch {
@@ -218,8 +252,8 @@ import Vocabulary
             #expect(await eventually { documents.document("empty", ofBucket: "b") != nil })
         }
         scene.members[1].views.withLock { $0.hasIndexes = false }
-        func compact(_ name: String, _ bucket: String = "b") async -> DesignDocumentError? {
-            await outcome { () async throws(DesignDocumentError) in
+        func compact(_ name: String, _ bucket: String = "b") async -> AdministrationError? {
+            await outcome { () async throws(AdministrationError) in
                 try await scene[3].designDocuments.compactViews(
                     ofDesignDocument: name,
                     inBucket: bucket
@@ -228,14 +262,14 @@ import Vocabulary
         }
         // Requested from the node without a part of the bucket.
         let first = await compact("x")
-        #expect(first?.code == .failed)
+        #expect(first?.isFailure == true)
         #expect(first?.description.contains("not on \(scene.name(2)):") == true)
         scene.members[1].views.withLock { $0.hasIndexes = true }
         #expect(await compact("x") == nil)
         #expect(await compact("empty") == nil)
-        #expect(await compact("y")?.code == .documentUnknown)
-        #expect(await compact("x", "c")?.code == .bucketUnknown)
-        let cancelled = await outcome { () async throws(DesignDocumentError) in
+        #expect(await compact("y") == .unknown)
+        #expect(await compact("x", "c") == .unknown)
+        let cancelled = await outcome { () async throws(AdministrationError) in
             try await scene[1].designDocuments.cancelViewCompaction(
                 ofDesignDocument: "x",
                 inBucket: "b"
@@ -253,14 +287,14 @@ import Vocabulary
         }
         // Compaction of the bucket includes its views. A node without indexes does not fail it.
         scene.members[1].views.withLock { $0.hasIndexes = false }
-        guard case .done = await scene[3].compaction.compactAll("b") else {
+        guard case .success = await Result(of: try await scene[3].compaction.compactAll("b")) else {
             Issue.record("not all nodes have begun")
             return
         }
         #expect(scene.members[0].plane?.calls.contains("compact b") == true)
         #expect(scene.members[0].views.withLock { $0.orders.count } == 4)
         // Compaction of the documents alone does not.
-        guard case .done = await scene[3].compaction.compact("b") else {
+        guard case .success = await Result(of: try await scene[3].compaction.compact("b")) else {
             Issue.record("not all nodes have begun")
             return
         }
@@ -277,8 +311,8 @@ import Vocabulary
         #expect(await eventually { scene[1].state.featureLevel == .current })
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
         _ = try await scene[1].designDocuments.putDesignDocument("x", body: body, inBucket: "b")
-        func compact() async -> DesignDocumentError? {
-            await outcome { () async throws(DesignDocumentError) in
+        func compact() async -> AdministrationError? {
+            await outcome { () async throws(AdministrationError) in
                 try await scene[1].designDocuments.compactViews(
                     ofDesignDocument: "x",
                     inBucket: "b"
@@ -291,7 +325,7 @@ import Vocabulary
         #expect(scene.members.map { $0.views.withLock { $0.orders.count } } == [3, 3])
         for member in scene.members { member.views.withLock { $0.hasIndexes = false } }
         let failure = await compact()
-        #expect(failure?.code == .failed)
+        #expect(failure?.isFailure == true)
         let text = failure?.description ?? ""
         #expect(text.contains("has not begun on any node: \(scene.name(1)), \(scene.name(2)) "))
         #expect(!text.contains("has begun, but"))
@@ -306,11 +340,15 @@ import Vocabulary
         let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
         _ = try await scene[1].designDocuments.putDesignDocument("x", body: body, inBucket: "b")
         scene.members[0].views.withLock { $0.hasIndexes = false }
-        async let compaction = outcome { () async throws(DesignDocumentError) in
+        async let compaction = outcome { () async throws(AdministrationError) in
             try await scene[1].designDocuments.compactViews(ofDesignDocument: "x", inBucket: "b")
         }
         #expect(await eventually { !scene.members[0].views.withLock { $0.orders.isEmpty } })
         _ = try await scene[1].designDocuments.deleteDesignDocument("x", inBucket: "b")
-        #expect(await compaction?.code == .documentUnknown)
+        #expect(await compaction == .unknown)
     }
+}
+
+extension AdministrationError {
+    fileprivate var isFailure: Bool { if case .failed = self { true } else { false } }
 }

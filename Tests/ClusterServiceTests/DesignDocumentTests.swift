@@ -19,16 +19,22 @@ import Vocabulary
         service.applier.openBuckets()
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
         let credentials = [("port", "SAME"), ("username", "A"), ("password", "password")]
-        _ = await service.settings.initialise(FormParameters(credentials.map { ($0.0, $0.1) }))
+        _ = await Result(
+            of: try await service.settings.initialise(
+                FormParameters(credentials.map { ($0.0, $0.1) })
+            )
+        )
         let bucket = [("name", "b"), ("ramQuotaMB", "100"), ("flushEnabled", "1")]
-        _ = await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
+        _ = await Result(
+            of: try await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
+        )
         return service
     }
 
     private func refusal(
-        _ request: () async throws(DesignDocumentError) -> Void
-    ) async -> DesignDocumentError? {
-        do throws(DesignDocumentError) {
+        _ request: () async throws(AdministrationError) -> Void
+    ) async -> AdministrationError? {
+        do throws(AdministrationError) {
             try await request()
             return nil
         } catch {
@@ -40,8 +46,8 @@ import Vocabulary
         _ name: String,
         _ text: String,
         to service: AdministrationService
-    ) async -> DesignDocumentError? {
-        await refusal { () throws(DesignDocumentError) in
+    ) async -> AdministrationError? {
+        await refusal { () throws(AdministrationError) in
             _ = try await service.designDocuments.putDesignDocument(
                 name,
                 body: Array(text.utf8),
@@ -74,11 +80,13 @@ import Vocabulary
         #expect(service.cluster.uuid(ofBucket: "c", withDesignDocument: "x") == nil)
         #expect(service.cluster.mapRevision(ofBucket: "b") == nil, "it has a UUID")
         // A bucket of the same name has another UUID and another map.
-        _ = await service.buckets.delete("b")
+        _ = await Result(of: try await service.buckets.delete("b"))
         #expect(service.cluster.mapRevision(ofBucket: uuid) == nil)
         #expect(service.cluster.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
         let bucket = [("name", "b"), ("ramQuotaMB", "100")]
-        _ = await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
+        _ = await Result(
+            of: try await service.buckets.create(FormParameters(bucket.map { ($0.0, $0.1) }))
+        )
         let next = try #require(service.state.bucket(named: "b")?.settings.uuid)
         let second = try #require(service.cluster.mapRevision(ofBucket: next))
         #expect(next != uuid && second == revision("b") && second != first)
@@ -143,7 +151,7 @@ import Vocabulary
             body: Array(Self.views.utf8),
             inBucket: "b"
         )
-        guard case .done = await first.buckets.flush("b") else {
+        guard case .success = await Result(of: try await first.buckets.flush("b")) else {
             Issue.record("not flushed")
             return
         }
@@ -157,58 +165,50 @@ import Vocabulary
         let service = try await started()
         #expect(
             await put("x", #"{"views":{"v":{}}}"#, to: service)
-                == DesignDocumentError(
-                    .invalid,
+                == AdministrationError.refused(
                     #"The view "v" has no map function (member "map")."#
                 )
         )
-        #expect(await put("", "{}", to: service)?.code == .invalid)
+        #expect(await put("", "{}", to: service)?.isRefusal == true)
         let large = #"{"a":""# + String(repeating: "x", count: 1 << 20) + #""}"#
         #expect(
             await put("x", large, to: service)
-                == DesignDocumentError(
-                    .tooLarge,
+                == AdministrationError.refused(
                     "The design document has 1048584 bytes; at most 1048576 are possible."
                 )
         )
-        let unknown = await refusal { () throws(DesignDocumentError) in
+        let unknown = await refusal { () throws(AdministrationError) in
             try await service.designDocuments.deleteDesignDocument("x", inBucket: "b")
         }
-        #expect(
-            unknown
-                == DesignDocumentError(
-                    .documentUnknown,
-                    "The bucket has no design document of this name."
-                )
-        )
-        let bucket = await refusal { () throws(DesignDocumentError) in
+        #expect(unknown == .unknown)
+        let bucket = await refusal { () throws(AdministrationError) in
             _ = try await service.designDocuments.putDesignDocument("x", body: [], inBucket: "c")
         }
-        #expect(bucket?.code == .bucketUnknown)
+        #expect(bucket == .unknown)
         #expect(designEvents(service).isEmpty && service.state.designBytes == 0)
     }
 
     @Test func changeOfDocumentWithAnotherRevisionIsRefused() async throws {
         let service = try await started()
         let views = Array(Self.views.utf8)
-        func put(_ precondition: Precondition<String>) async -> DesignDocumentError.Code? {
-            await refusal { () throws(DesignDocumentError) in
+        func put(_ precondition: Precondition<String>) async -> AdministrationError? {
+            await refusal { () throws(AdministrationError) in
                 _ = try await service.designDocuments.putDesignDocument(
                     "x",
                     body: views,
                     inBucket: "b",
                     precondition: precondition
                 )
-            }?.code
+            }
         }
-        func delete(_ precondition: Precondition<String>) async -> DesignDocumentError.Code? {
-            await refusal { () throws(DesignDocumentError) in
+        func delete(_ precondition: Precondition<String>) async -> AdministrationError? {
+            await refusal { () throws(AdministrationError) in
                 try await service.designDocuments.deleteDesignDocument(
                     "x",
                     inBucket: "b",
                     precondition: precondition
                 )
-            }?.code
+            }
         }
         #expect(await put(.version("1-00000000")) == .differs)
         #expect(await put(.absent) == nil)
@@ -233,8 +233,7 @@ import Vocabulary
         let refused = await put("5", text, to: service)
         #expect(
             refused
-                == DesignDocumentError(
-                    .tooLarge,
+                == AdministrationError.refused(
                     "With the document \"_design/5\" the design documents of all buckets would have "
                         + "5240365 bytes (text, name, and 64 for each); at most 4194304 are possible. "
                         + "Delete documents that are not used."
@@ -257,13 +256,12 @@ import Vocabulary
         let refused = await put("5", text(1), to: service)
         #expect(
             refused
-                == DesignDocumentError(
-                    .tooLarge,
+                == AdministrationError.refused(
                     "With the document \"_design/5\" the buckets would have 1001 views; at most 1000 "
                         + "are possible. Delete views that are not used."
                 )
         )
-        #expect(await put("1", text(251), to: service)?.code == .tooLarge)
+        #expect(await put("1", text(251), to: service)?.isRefusal == true)
         #expect(await put("1", text(249), to: service) == nil)
         #expect(await put("5", text(1), to: service) == nil)
         // Without views there is no index.
@@ -294,7 +292,7 @@ import Vocabulary
         let sentence =
             "The reduce function of the view \"w\" has an error in line 3: SyntaxError: Unexpected "
             + "token '}'"
-        #expect(await put("x", text, to: service) == DesignDocumentError(.invalid, sentence))
+        #expect(await put("x", text, to: service) == AdministrationError.refused(sentence))
         #expect(check.asked.withLock { $0 } == ["map m1", "map m2", "reduce wrong"])
         #expect(service.designDocuments.documents(ofBucket: "b") == [])
         #expect(await put("x", #"{"views":{"v":{"map":"m1"}}}"#, to: service) == nil)
@@ -315,7 +313,7 @@ import Vocabulary
         #expect(String(decoding: changed.body, as: UTF8.self) == text)
         #expect(changed.definition.options.updateMinChanges == 500)
         #expect(changed.revision.number == 2)
-        let unknown = await refusal { () throws(DesignDocumentError) in
+        let unknown = await refusal { () throws(AdministrationError) in
             _ = try await service.designDocuments.setUpdateMinChanges(
                 ofDesignDocument: "y",
                 inBucket: "b",
@@ -323,6 +321,10 @@ import Vocabulary
                 replicaUpdateMinChanges: 1
             )
         }
-        #expect(unknown?.code == .documentUnknown)
+        #expect(unknown == .unknown)
     }
+}
+
+extension AdministrationError {
+    fileprivate var isRefusal: Bool { if case .refused = self { true } else { false } }
 }

@@ -25,14 +25,19 @@ import Vocabulary
         for number in [2, 3] { scene.members[number - 1].stop() }
         let names = [scene.name(2), scene.name(3)]
 
-        let missing = await scene[1].membership.failOver([names[0]], by: root, isUnsafe: true)
-        guard case .refused(let missed) = missing else {
+        let missing = await Result(
+            of: try await scene[1].membership.failOver([names[0]], by: root, isUnsafe: true)
+        )
+        guard case .failure(.refused(let missed)) = missing else {
             Issue.record("\(missing)")
             return
         }
         #expect(missed.contains(":40003") && missed.contains("does not answer"))
         #expect(scene[1].state.revEpoch == 1 && scene[1].state.nodes.count == 3)
-        guard case .failed(let sentence) = await scene[1].membership.failOver(names, by: root)
+        guard
+            case .failure(.failed(let sentence)) = await Result(
+                of: try await scene[1].membership.failOver(names, by: root)
+            )
         else {
             Issue.record("not refused")
             return
@@ -44,8 +49,10 @@ import Vocabulary
             #expect(sentence.contains(words), "\(sentence)")
         }
 
-        let answer = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
-        guard case .done(let text) = answer else {
+        let answer = await Result(
+            of: try await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+        )
+        guard case .success(let text) = answer else {
             Issue.record("not done")
             return
         }
@@ -72,17 +79,21 @@ import Vocabulary
         // It may open the bucket once, before it learns that it was left behind.
         let opens = { scene.members[1].plane?.calls.count { $0 == "open b" } ?? 0 }
         let before = opens()
-        let again = await scene[1].membership.addNode(
-            "127.0.0.1:\(scene.members[1].ports.admin)",
-            token: "",
-            services: ["kv"],
-            by: root
+        let again = await Result(
+            of: try await scene[1].membership.addNode(
+                "127.0.0.1:\(scene.members[1].ports.admin)",
+                token: "",
+                services: ["kv"],
+                by: root
+            )
         )
-        #expect(again == .done(scene.name(2)))
+        #expect(again == .success(scene.name(2)))
         #expect(scene[1].state.nodes.map(\.number) == [n(1), n(4)])
         // After it is added again it carries out commands as before.
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+        _ = await Result(
+            of: try await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+        )
         #expect(await eventually { opens() > before })
     }
 
@@ -94,7 +105,9 @@ import Vocabulary
         let names = [scene.name(3), scene.name(4)]
         // The node cannot store the epoch: it stays in the old one, as after a crash.
         try scene[2].cluster.controlStore.limit(pages: 1)
-        async let order = scene[1].membership.failOver(names, by: root, isUnsafe: true)
+        async let order = Result(
+            of: try await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+        )
         #expect(await eventually { scene[1].state.revEpoch == 2 })
         #expect(scene[1].state.leftBehind == [n(3), n(4)])
         #expect(scene[2].state.revEpoch == 1)
@@ -102,7 +115,7 @@ import Vocabulary
         #expect(scene[1].cluster.raftStatus.configuration.voters == [n(1), n(2)])
         #expect(!scene[1].cluster.raftStatus.isReadyToLead)
         try scene[2].cluster.controlStore.limit(pages: 0)
-        guard case .done = await order else {
+        guard case .success = await order else {
             Issue.record("not done")
             return
         }
@@ -123,10 +136,12 @@ import Vocabulary
         defer { scene.stop() }
         scene.members[2].stop()
         guard
-            case .done = await scene[1].membership.failOver(
-                [scene.name(3)],
-                by: root,
-                isUnsafe: true
+            case .success = await Result(
+                of: try await scene[1].membership.failOver(
+                    [scene.name(3)],
+                    by: root,
+                    isUnsafe: true
+                )
             )
         else {
             Issue.record("not failed over")
@@ -143,7 +158,10 @@ import Vocabulary
         defer { scene.stop() }
         for number in [2, 3] { scene.members[number - 1].stop() }
         let names = [scene.name(2), scene.name(3)]
-        guard case .done = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+        guard
+            case .success = await Result(
+                of: try await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+            )
         else {
             Issue.record("not done")
             return
@@ -165,7 +183,11 @@ import Vocabulary
         let plane = try #require(scene.members[0].plane)
         plane.isEmpty.withLock { $0 = true }
         scene.members[2].stop()
-        guard case .done = await scene[1].membership.failOver([scene.name(4)], by: root) else {
+        guard
+            case .success = await Result(
+                of: try await scene[1].membership.failOver([scene.name(4)], by: root)
+            )
+        else {
             Issue.record("not failed over")
             return
         }
@@ -174,10 +196,12 @@ import Vocabulary
         scene.members[4].stop()
         let names = [scene.name(3), scene.name(5)]
         guard
-            case .done(let text) = await scene[1].membership.failOver(
-                names,
-                by: root,
-                isUnsafe: true
+            case .success(let text) = await Result(
+                of: try await scene[1].membership.failOver(
+                    names,
+                    by: root,
+                    isUnsafe: true
+                )
             )
         else {
             Issue.record("not done")

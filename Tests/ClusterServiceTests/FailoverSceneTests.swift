@@ -116,9 +116,11 @@ import Vocabulary
         try await scene.createBucket([[n(2), n(3)], [n(2), n(1)], [n(1), n(2)]])
         let before = scene[1].state.bucket(named: "b")?.placements ?? []
         scene.members[2].stop()
-        let failover = await scene[1].membership.failOver([scene.name(2)], by: root)
+        let failover = await Result(
+            of: try await scene[1].membership.failOver([scene.name(2)], by: root)
+        )
         let now = try #require(scene[1].state.bucket(named: "b")?.placements)
-        guard case .done(let text) = failover else {
+        guard case .success(let text) = failover else {
             Issue.record("not failed over: \(failover)")
             return
         }
@@ -138,12 +140,18 @@ import Vocabulary
         try await scene.createBucket([[n(2)], [n(1)]], replicas: 0)
         let known = scene[1].state.nodes.map(\.otpNode)
         let leaving = try #require(scene[1].state.node(number: n(2))).otpNode
-        _ = await scene[1].membership.rebalance(known: known, ejected: [leaving], by: root)
+        _ = await Result(
+            of: try await scene[1].membership.rebalance(known: known, ejected: [leaving], by: root)
+        )
         func row() -> VBucketPlacement? { scene[1].state.bucket(named: "b")?.placements[0] }
         // The test's data plane never hands over, so the vBucket stays in two chains.
         #expect(await eventually { row()?.isJoint == true })
         let successor = try #require(row()?.next.first)
-        guard case .done = await scene[1].membership.failOver([scene.name(2)], by: root) else {
+        guard
+            case .success = await Result(
+                of: try await scene[1].membership.failOver([scene.name(2)], by: root)
+            )
+        else {
             Issue.record("not failed over")
             return
         }
@@ -177,13 +185,15 @@ import Vocabulary
         try await Task.sleep(for: .milliseconds(600))
         let began = ContinuousClock.now
         failing.reportCount.withLock { $0 = 0 }
-        async let failover = scene[1].membership.failOver([scene.name(2)], by: root)
+        async let failover = Result(
+            of: try await scene[1].membership.failOver([scene.name(2)], by: root)
+        )
         // The leader looks for copies that do not serve, twice.
         let hasLooked = await eventually { failing.reportCount.withLock { $0 } >= 2 }
         isSilent.withLock { $0 = false }
         let result = await failover
         guard hasLooked, ContinuousClock.now - began < .milliseconds(1_900) else { return false }
-        guard case .done(let text) = result else {
+        guard case .success(let text) = result else {
             Issue.record("not failed over")
             return true
         }
@@ -208,14 +218,16 @@ import Vocabulary
                 }
             }
         }
-        async let failover = scene[1].membership.failOver([scene.name(2)], by: root)
+        async let failover = Result(
+            of: try await scene[1].membership.failOver([scene.name(2)], by: root)
+        )
         #expect(await eventually { isAsked.withLock { $0 } })
         let placement = try #require(scene[1].state.bucket(named: "b")?.placements[1])
         guard case .done = try await scene[1].cluster.propose(.resume(step(placement))) else {
             throw SceneError("no new fence")
         }
         isRenewed.withLock { $0 = true }
-        guard case .done = await failover else {
+        guard case .success = await failover else {
             Issue.record("not failed over")
             return
         }

@@ -40,8 +40,10 @@ import Vocabulary
     }
 
     private func failOverSecond(in scene: ClusterScene) async throws {
-        let result = await scene[1].membership.failOver([scene.name(2)], by: root)
-        guard case .done = result else { throw SceneError("\(result)") }
+        let result = await Result(
+            of: try await scene[1].membership.failOver([scene.name(2)], by: root)
+        )
+        guard case .success = result else { throw SceneError("\(result)") }
         #expect(scene.chains(at: 1) == [[n(2), n(3)], [n(1), n(3)]])
     }
 
@@ -62,10 +64,14 @@ import Vocabulary
         #expect(isFlushing(scene))
         scene.members[0].plane?.carriedThrough.withLock { $0 = .max }
         #expect(await eventually { !isFlushing(scene) })
-        _ = await scene[1].membership.setRecovery(scene.name(2), .delta, by: root)
+        _ = await Result(
+            of: try await scene[1].membership.setRecovery(scene.name(2), .delta, by: root)
+        )
         let known = scene[1].state.nodes.map(\.otpNode)
-        let outcome = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
-        guard case .running = outcome else {
+        let outcome = await Result(
+            of: try await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+        )
+        guard case .success = outcome else {
             Issue.record("\(outcome)")
             return
         }

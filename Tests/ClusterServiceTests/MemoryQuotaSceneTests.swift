@@ -21,35 +21,46 @@ import Vocabulary
             ("username", "Administrator"),
             ("password", "password")
         )
-        guard case .done = await scene[1].settings.initialise(credentials) else {
+        guard case .success = await Result(of: try await scene[1].settings.initialise(credentials))
+        else {
             throw SceneError("initialise")
         }
         let address = "127.0.0.1:\(scene.members[1].ports.admin)"
-        let refused = await scene[1].membership.addNode(
-            address,
-            token: "",
-            services: ["kv"],
-            by: root
+        let refused = await Result(
+            of: try await scene[1].membership.addNode(
+                address,
+                token: "",
+                services: ["kv"],
+                by: root
+            )
         )
-        guard case .refused(let text) = refused else { throw SceneError("\(refused)") }
+        guard case .failure(.refused(let text)) = refused else { throw SceneError("\(refused)") }
         #expect(text.contains("1000 MB on each node"))
         #expect(text.contains("at most 960 MB of its 1200 MB"))
         #expect(scene[1].state.nodes.count == 1)
         #expect(!scene[2].state.isProvisioned)
         // The refusal's advice works.
-        guard case .done = await scene[1].settings.change(form(("memoryQuota", "900"))) else {
+        guard
+            case .success = await Result(
+                of: try await scene[1].settings.change(form(("memoryQuota", "900")))
+            )
+        else {
             throw SceneError("memoryQuota")
         }
-        let added = await scene[1].membership.addNode(
-            address,
-            token: "",
-            services: ["kv"],
-            by: root
+        let added = await Result(
+            of: try await scene[1].membership.addNode(
+                address,
+                token: "",
+                services: ["kv"],
+                by: root
+            )
         )
-        guard case .done = added else { throw SceneError("\(added)") }
+        guard case .success = added else { throw SceneError("\(added)") }
         // From here on the quota must fit that node too, whichever node gets the request.
         guard
-            case .refused(let errors) = await scene[1].settings.change(form(("memoryQuota", "961")))
+            case .failure(.invalid(let errors, _)) = await Result(
+                of: try await scene[1].settings.change(form(("memoryQuota", "961")))
+            )
         else {
             throw SceneError("the quota was raised beyond what a node can give")
         }
@@ -62,8 +73,10 @@ import Vocabulary
         let scene = try ClusterScene(1)
         defer { scene.stop() }
         try await scene.build()
-        let made = await scene[1].buckets.create(form(("name", "b"), ("ramQuotaMB", "600")))
-        guard case .done = made else { throw SceneError("\(made)") }
+        let made = await Result(
+            of: try await scene[1].buckets.create(form(("name", "b"), ("ramQuotaMB", "600")))
+        )
+        guard case .success = made else { throw SceneError("\(made)") }
         #expect(!scene[1].health.alerts.contains { $0.id == "memory" })
         scene.members[0].stop()
         try await scene.members[0].start(memoryTotal: 1_200 << 20)
@@ -73,9 +86,15 @@ import Vocabulary
         #expect(scene[1].state.memoryQuota == 1_000 << 20)
         #expect(scene[1].state.bucket(named: "b") != nil)
         // The rule applies from here on, and the quotas can be lowered.
-        let raised = await scene[1].buckets.change("b", form(("ramQuotaMB", "500")))
-        guard case .done = raised else { throw SceneError("\(raised)") }
-        guard case .done = await scene[1].settings.change(form(("memoryQuota", "960"))) else {
+        let raised = await Result(
+            of: try await scene[1].buckets.change("b", form(("ramQuotaMB", "500")))
+        )
+        guard case .success = raised else { throw SceneError("\(raised)") }
+        guard
+            case .success = await Result(
+                of: try await scene[1].settings.change(form(("memoryQuota", "960")))
+            )
+        else {
             throw SceneError("memoryQuota")
         }
         #expect(!scene[1].health.alerts.contains { $0.id == "memory" })

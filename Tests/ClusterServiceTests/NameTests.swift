@@ -21,7 +21,7 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await service.settings.initialise(form) else {
+        guard case .success = await Result(of: try await service.settings.initialise(form)) else {
             throw SceneError("initialise")
         }
         return service
@@ -31,22 +31,25 @@ import Vocabulary
     ///
     /// Its peer port has no listener, so the join never begins.
     func add(_ address: String, to service: AdministrationService) async throws -> String {
-        let outcome = Guarded<MembershipOutcome?>(nil)
-        let adding = Task {
-            let found = await service.membership.addNode(
-                address,
-                token: "",
-                services: ["kv"],
-                by: root
+        let outcome = Guarded<Result<String, AdministrationError>?>(nil)
+        @Sendable func add() async {
+            let found = await Result(
+                of: try await service.membership.addNode(
+                    address,
+                    token: "",
+                    services: ["kv"],
+                    by: root
+                )
             )
             outcome.withLock { $0 = found }
         }
+        let adding = Task { await add() }
         while outcome.withLock({ $0 == nil }) {
             world.passSecond()
             try await Task.sleep(for: .milliseconds(1))
         }
         await adding.value
-        guard case .refused(let text) = outcome.withLock({ $0 }) else {
+        guard case .failure(.refused(let text)) = outcome.withLock({ $0 }) else {
             throw SceneError("not refused")
         }
         return text
@@ -160,7 +163,11 @@ import Vocabulary
         second.level = .current
         _ = try await service.cluster.propose(.addNode(second), by: root)
         for name in ["127.0.0.1", "localhost", "elsewhere"] {
-            guard case .refused(let text) = await service.addresses.rename(to: name) else {
+            guard
+                case .failure(.refused(let text)) = await Result(
+                    of: try await service.addresses.rename(to: name)
+                )
+            else {
                 Issue.record("renamed to \(name)")
                 continue
             }

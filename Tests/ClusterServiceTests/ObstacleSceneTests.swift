@@ -12,7 +12,9 @@ import Vocabulary
     private func scene() async throws -> (ClusterScene, RebalanceRecord) {
         let scene = try await ClusterScene.waitingForTheThird()
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+        _ = await Result(
+            of: try await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+        )
         guard let record = scene[1].state.rebalance else { throw SceneError("no rebalance") }
         let third = name(of: 3, in: scene)
         let isWaiting = await eventually {

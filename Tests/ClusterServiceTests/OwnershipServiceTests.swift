@@ -23,8 +23,12 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        _ = await node.settings.initialise(form)
-        _ = await node.buckets.create(FormParameters([("name", "b"), ("ramQuotaMB", "100")]))
+        _ = await Result(of: try await node.settings.initialise(form))
+        _ = await Result(
+            of: try await node.buckets.create(
+                FormParameters([("name", "b"), ("ramQuotaMB", "100")])
+            )
+        )
         defer { node.stop() }
         return try #require(node.state.bucket(named: "b"))
     }

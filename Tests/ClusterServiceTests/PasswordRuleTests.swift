@@ -29,13 +29,17 @@ import Vocabulary
         let service = try await started()
         #expect(service.users.passwordRules.iterations == 60_000)
         #expect(!service.users.passwordRules.offersSHA1)
-        _ = await service.settings.initialise(
-            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        _ = await Result(
+            of: try await service.settings.initialise(
+                form(("port", "SAME"), ("username", "A"), ("password", "password"))
+            )
         )
-        _ = await service.users.put(
-            "u",
-            form(("roles", "ro_admin"), ("password", "secret-1")),
-            by: "A"
+        _ = await Result(
+            of: try await service.users.put(
+                "u",
+                form(("roles", "ro_admin"), ("password", "secret-1")),
+                by: "A"
+            )
         )
         let first = try keys(of: "u", service)
         #expect(first.contains("SCRAM-SHA512,60000,") && first.contains("SCRAM-SHA256,60000,"))
@@ -43,13 +47,17 @@ import Vocabulary
         var settings = service.state.settings
         settings.passwords.iterations = 5_000
         settings.passwords.offersSHA1 = true
-        _ = await service.settings.change(settings: settings, was: service.state.settings)
+        _ = await Result(
+            of: try await service.settings.change(settings: settings, was: service.state.settings)
+        )
         #expect(service.users.passwordRules.iterations == 5_000)
         #expect(try keys(of: "u", service) == first)
-        _ = await service.users.put(
-            "u",
-            form(("roles", "ro_admin"), ("password", "secret-2")),
-            by: "A"
+        _ = await Result(
+            of: try await service.users.put(
+                "u",
+                form(("roles", "ro_admin"), ("password", "secret-2")),
+                by: "A"
+            )
         )
         let second = try keys(of: "u", service)
         #expect(second.contains("SCRAM-SHA512,5000,") && second.contains("SCRAM-SHA1,5000,"))
@@ -75,7 +83,10 @@ extension AdministrationService {
     func useLeastRounds() async throws {
         var settings = state.settings
         settings.passwords.iterations = UInt32(PasswordSettings.iterationsRange.lowerBound)
-        guard case .done = await self.settings.change(settings: settings, was: state.settings)
+        guard
+            case .success = await Result(
+                of: try await self.settings.change(settings: settings, was: state.settings)
+            )
         else {
             throw SceneError("settings")
         }

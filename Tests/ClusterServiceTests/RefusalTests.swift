@@ -16,16 +16,23 @@ import Testing
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
-        guard case .done = await scene[1].membership.failOver([scene.name(3)], by: root) else {
+        guard
+            case .success = await Result(
+                of: try await scene[1].membership.failOver([scene.name(3)], by: root)
+            )
+        else {
             throw SceneError("failOver")
         }
-        let kept = await scene[1].membership.setRecovery(scene.name(3), .none, by: root)
-        guard case .refused(let text) = kept else { throw SceneError("\(kept)") }
+        let kept = await Result(
+            of: try await scene[1].membership.setRecovery(scene.name(3), .none, by: root)
+        )
+        guard case .failure(.refused(let text)) = kept else { throw SceneError("\(kept)") }
         #expect(text.contains("has no recovery type to remove") && text.contains("setRecoveryType"))
         for recovery in [RecoveryType.delta, .none] {
             #expect(
-                await scene[1].membership.setRecovery(scene.name(3), recovery, by: root)
-                    == .done(scene.name(3))
+                await Result(
+                    of: try await scene[1].membership.setRecovery(scene.name(3), recovery, by: root)
+                ).isDone
             )
         }
     }

@@ -21,21 +21,23 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[1].settings.initialise(form) else {
+        guard case .success = await Result(of: try await scene[1].settings.initialise(form)) else {
             throw SceneError("initialise")
         }
-        guard case .done = await add(2, to: scene) else { throw SceneError("addNode") }
+        guard case .success = await add(2, to: scene) else { throw SceneError("addNode") }
         return scene
     }
 
     private func add(_ number: Int, to scene: ClusterScene, by other: Int = 1) async
-        -> MembershipOutcome
+        -> Result<String, AdministrationError>
     {
-        await scene[other].membership.addNode(
-            "127.0.0.1:\(scene.members[number - 1].ports.admin)",
-            token: "",
-            services: ["kv"],
-            by: root
+        await Result(
+            of: try await scene[other].membership.addNode(
+                "127.0.0.1:\(scene.members[number - 1].ports.admin)",
+                token: "",
+                services: ["kv"],
+                by: root
+            )
         )
     }
 
@@ -46,7 +48,7 @@ import Vocabulary
         #expect(levels(scene, [1, 2]) == [.lowest])
         // A node of the earlier release joins that through a current node.
         try await scene.members[2].start(level: .lowest)
-        guard case .done = await add(3, to: scene, by: 2) else { throw SceneError("addNode") }
+        guard case .success = await add(3, to: scene, by: 2) else { throw SceneError("addNode") }
         #expect(
             await eventually { scene[3].state.nodes.map(\.level) == [.lowest, .current, .lowest] }
         )
@@ -74,7 +76,9 @@ import Vocabulary
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)
         guard
-            case .running = await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+            case .success = await Result(
+                of: try await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+            )
         else {
             throw SceneError("rebalance")
         }
@@ -103,7 +107,7 @@ import Vocabulary
         defer { scene.stop() }
         #expect(levels(scene, [1, 2]) == [.current])
         try await scene.members[2].start(level: .lowest)
-        guard case .refused(let sentence) = await add(3, to: scene) else {
+        guard case .failure(.refused(let sentence)) = await add(3, to: scene) else {
             Issue.record("the node was added")
             return
         }
@@ -117,7 +121,7 @@ import Vocabulary
         // The same node of the current release is welcome.
         scene.members[2].stop()
         try await scene.members[2].start()
-        guard case .done = await add(3, to: scene) else { throw SceneError("addNode") }
+        guard case .success = await add(3, to: scene) else { throw SceneError("addNode") }
     }
 
     @Test func memberStartedBelowTheClustersLevelDoesNotStart() async throws {

@@ -27,10 +27,12 @@ import Vocabulary
         let known = scene[1].state.nodes.map(\.otpNode)
         // The test's data plane stores no documents, so no copy is ever built.
         guard
-            case .running(let id) = await scene[2].membership.rebalance(
-                known: known,
-                ejected: [],
-                by: login
+            case .success(let id) = await Result(
+                of: try await scene[2].membership.rebalance(
+                    known: known,
+                    ejected: [],
+                    by: login
+                )
             )
         else { throw SceneError("no rebalance") }
         let outcome = RebalanceOutcome(
@@ -109,10 +111,12 @@ import Vocabulary
         let known = scene[1].state.nodes.map(\.otpNode)
         let ejected = [scene.name(1), scene.name(3)]
         guard
-            case .running(let id) = await scene[1].membership.rebalance(
-                known: known,
-                ejected: ejected,
-                by: root
+            case .success(let id) = await Result(
+                of: try await scene[1].membership.rebalance(
+                    known: known,
+                    ejected: ejected,
+                    by: root
+                )
             )
         else { throw SceneError("no rebalance") }
         let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false, mayLose: true)

@@ -16,9 +16,11 @@ import Vocabulary
         ])
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
         plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
-        _ = await service.settings.initialise(form)
-        _ = await service.buckets.create(
-            FormParameters([("name", "b"), ("ramQuotaMB", "100")])
+        _ = await Result(of: try await service.settings.initialise(form))
+        _ = await Result(
+            of: try await service.buckets.create(
+                FormParameters([("name", "b"), ("ramQuotaMB", "100")])
+            )
         )
         return service
     }
@@ -43,11 +45,13 @@ import Vocabulary
     @Test func manyBucketsAreReadInTurnAndRepeatTheirSamples() async throws {
         let service = try await service()
         let names = (1...40).map { "c\($0)" }
-        _ = await service.settings.change(FormParameters([("memoryQuota", "4500")]))
+        _ = await Result(
+            of: try await service.settings.change(FormParameters([("memoryQuota", "4500")]))
+        )
         for name in names {
             plane.record.withLock { $0.statistics[name] = BucketStatistics() }
             let form = FormParameters([("name", name), ("ramQuotaMB", "100")])
-            _ = await service.buckets.create(form)
+            _ = await Result(of: try await service.buckets.create(form))
         }
         for _ in 1...6 {
             plane.record.withLock { record in
@@ -167,7 +171,7 @@ import Vocabulary
         let service = try await service()
         world.passSecond()
         #expect(service.statistics.sampler.series(ofBucket: "b", .minute) != nil)
-        _ = await service.buckets.delete("b")
+        _ = await Result(of: try await service.buckets.delete("b"))
         #expect(service.statistics.sampler.series(ofBucket: "b", .minute) == nil)
     }
 }

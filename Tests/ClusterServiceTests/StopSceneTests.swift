@@ -10,10 +10,12 @@ import Vocabulary
     private func begin(_ scene: ClusterScene, at number: Int) async throws -> String {
         let known = scene[number].state.nodes.map(\.otpNode)
         guard
-            case .running(let id) = await scene[number].membership.rebalance(
-                known: known,
-                ejected: [],
-                by: root
+            case .success(let id) = await Result(
+                of: try await scene[number].membership.rebalance(
+                    known: known,
+                    ejected: [],
+                    by: root
+                )
             )
         else { throw SceneError("no rebalance") }
         return id
@@ -25,7 +27,9 @@ import Vocabulary
         defer { scene.stop() }
         for _ in 0..<3 {
             let id = try await begin(scene, at: number)
-            #expect(await scene[number].membership.stopRebalance() == .done(""))
+            #expect(
+                await Result(of: try await scene[number].membership.stopRebalance()).isDone
+            )
             #expect(await eventually { scene[number].state.rebalance == nil })
             #expect(scene[number].state.lastRebalance?.id == id)
             #expect(scene[number].state.lastRebalance?.ending == .stopped)
@@ -36,13 +40,17 @@ import Vocabulary
         let scene = try await ClusterScene.waitingForTheThird()
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)
-        async let rebalanced = scene[1].membership.rebalance(known: known, ejected: [], by: root)
-        async let failedOver = scene[2].membership.startGracefulFailover([scene.name(1)], by: root)
+        async let rebalanced = Result(
+            of: try await scene[1].membership.rebalance(known: known, ejected: [], by: root)
+        )
+        async let failedOver = Result(
+            of: try await scene[2].membership.startGracefulFailover([scene.name(1)], by: root)
+        )
         let answers = await (rebalanced, failedOver)
         let kind = try #require(scene[3].state.rebalance?.kind ?? scene[1].state.rebalance?.kind)
         switch answers.1 {
-        case .done: #expect(kind == .gracefulFailover)
-        case .busy(let text):
+        case .success: #expect(kind == .gracefulFailover)
+        case .failure(.busy(let text)):
             #expect(kind == .rebalance)
             #expect(text.contains("rebalance"))
         default: Issue.record("\(answers)")

@@ -14,12 +14,18 @@ import Vocabulary
         let service = try world.service(RecordingPlane())
         service.applier.openBuckets()
         try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
-        _ = await service.settings.initialise(
-            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        _ = await Result(
+            of: try await service.settings.initialise(
+                form(("port", "SAME"), ("username", "A"), ("password", "password"))
+            )
         )
-        _ = await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
-        _ = await service.buckets.create(
-            form(("name", "open"), ("ramQuotaMB", "100"), ("passwordless", "1"))
+        _ = await Result(
+            of: try await service.buckets.create(form(("name", "b"), ("ramQuotaMB", "100")))
+        )
+        _ = await Result(
+            of: try await service.buckets.create(
+                form(("name", "open"), ("ramQuotaMB", "100"), ("passwordless", "1"))
+            )
         )
         return service
     }
@@ -29,13 +35,13 @@ import Vocabulary
     }
 
     /// The errors of a refused request by their fields; nil if it was not refused.
-    private func errors(_ outcome: ClusterFormOutcome) -> [String: String]? {
-        guard case .refused(let errors) = outcome else { return nil }
+    private func errors(_ outcome: Result<Void, AdministrationError>) -> [String: String]? {
+        guard case .failure(.invalid(let errors, _)) = outcome else { return nil }
         return Dictionary(errors.map { ($0.field, $0.text) }) { first, _ in first }
     }
 
-    private func isDone(_ outcome: ClusterFormOutcome?) -> Bool {
-        if case .done = outcome { true } else { false }
+    private func isDone(_ outcome: Result<Void, AdministrationError>) -> Bool {
+        outcome.isDone
     }
 
     // MARK: Changes
@@ -47,7 +53,7 @@ import Vocabulary
             ("roles", "data_reader[b], views_reader[*],data_writer[b:*:*]"),
             ("password", "secret-1")
         )
-        #expect(isDone(await service.users.put("ann", new, by: "A")))
+        #expect(isDone(await Result(of: try await service.users.put("ann", new, by: "A"))))
         let made = try #require(service.state.user("ann"))
         #expect(made.name == "Ann")
         #expect(made.grants.map(\.text) == ["data_reader[b]", "data_writer[b]", "views_reader[*]"])
@@ -56,23 +62,29 @@ import Vocabulary
         #expect(service.users.login("ann", "secret-2") == nil)
 
         world.time.advance(by: 5_000_000_000)
-        #expect(isDone(await service.users.put("ann", form(("roles", "ro_admin")), by: "A")))
+        #expect(
+            isDone(
+                await Result(
+                    of: try await service.users.put("ann", form(("roles", "ro_admin")), by: "A")
+                )
+            )
+        )
         let changed = try #require(service.state.user("ann"))
         #expect(changed.name.isEmpty && changed.grants.map(\.text) == ["ro_admin"])
         #expect(changed.credentials == made.credentials)
         #expect(changed.passwordChangedSeconds == made.passwordChangedSeconds)
 
         let password = form(("roles", "ro_admin"), ("password", "secret-2"))
-        #expect(isDone(await service.users.put("ann", password, by: "A")))
+        #expect(isDone(await Result(of: try await service.users.put("ann", password, by: "A"))))
         #expect(service.users.login("ann", "secret-1") == nil)
         #expect(service.users.login("ann", "secret-2") == .user("ann"))
         #expect(
             service.state.user("ann")?.passwordChangedSeconds == made.passwordChangedSeconds + 5
         )
 
-        #expect(isDone(await service.users.delete("ann", by: "A")))
-        let again = await service.users.delete("ann", by: "A")
-        if again != nil { Issue.record("deleted twice") }
+        #expect(isDone(await Result(of: try await service.users.delete("ann", by: "A"))))
+        let again = await Result(of: try await service.users.delete("ann", by: "A"))
+        guard case .failure(.unknown) = again else { throw SceneError("deleted twice") }
         #expect(service.users.login("ann", "secret-2") == nil)
         // Passwords are in no log.
         let texts = service.cluster.events.all().map(\.text)
@@ -126,7 +138,9 @@ import Vocabulary
     @Test(arguments: refusals)
     func impossibleUserIsRefusedByField(_ refusal: Refusal) async throws {
         let service = try await started()
-        let outcome = await service.users.put(refusal.id, FormParameters(refusal.form), by: "A")
+        let outcome = await Result(
+            of: try await service.users.put(refusal.id, FormParameters(refusal.form), by: "A")
+        )
         let text = try #require(errors(outcome)?[refusal.field])
         #expect(text.hasPrefix(refusal.text), "\(text)")
         #expect(service.state.users.isEmpty)
@@ -144,23 +158,31 @@ import Vocabulary
             ("locked", "false"),
             ("temporaryPassword", "false")
         )
-        #expect(isDone(await service.users.put("ann", form, by: "A")))
+        #expect(isDone(await Result(of: try await service.users.put("ann", form, by: "A"))))
         #expect(service.state.user("ann")?.grants == [])
     }
 
     @Test func idOfOtherEncodingIsRefused() async throws {
         let service = try await started()
         let password = form(("password", "secret-1"))
-        #expect(isDone(await service.users.put("caf\u{e9}", password, by: "A")))
-        let outcome = await service.users.put("cafe\u{301}", password, by: "A")
+        #expect(
+            isDone(await Result(of: try await service.users.put("caf\u{e9}", password, by: "A")))
+        )
+        let outcome = await Result(
+            of: try await service.users.put("cafe\u{301}", password, by: "A")
+        )
         #expect(errors(outcome)?["_"]?.hasPrefix("Another user has this name") == true)
     }
 
     @Test func administratorCannotHaveAUsersName() async throws {
         let service = try await started()
-        _ = await service.users.put("ann", form(("password", "secret-1")), by: "A")
+        _ = await Result(
+            of: try await service.users.put("ann", form(("password", "secret-1")), by: "A")
+        )
         let next = form(("port", "SAME"), ("username", "ann"), ("password", "secret-2"))
-        let outcome = await service.settings.setAdministrator(next, isFirst: false, by: "A")
+        let outcome = await Result(
+            of: try await service.settings.setAdministrator(next, isFirst: false, by: "A")
+        )
         #expect(errors(outcome)?["username"] != nil)
     }
 
@@ -168,31 +190,39 @@ import Vocabulary
 
     @Test func ownPasswordIsChangedUnlessItWasChangedMeanwhile() async throws {
         let service = try await started()
-        _ = await service.users.put(
-            "ann",
-            form(("password", "secret-1"), ("roles", "ro_admin")),
-            by: "A"
+        _ = await Result(
+            of: try await service.users.put(
+                "ann",
+                form(("password", "secret-1"), ("roles", "ro_admin")),
+                by: "A"
+            )
         )
         let before = try #require(service.state.user("ann"))
-        let short = await service.users.changePassword(of: before, form(("password", "x")), by: "A")
+        let short = await Result(
+            of: try await service.users.changePassword(of: before, form(("password", "x")), by: "A")
+        )
         #expect(errors(short)?["password"] != nil)
         #expect(
             isDone(
-                await service.users.changePassword(
-                    of: before,
-                    form(("password", "secret-2")),
-                    by: "A"
+                await Result(
+                    of: try await service.users.changePassword(
+                        of: before,
+                        form(("password", "secret-2")),
+                        by: "A"
+                    )
                 )
             )
         )
         #expect(service.users.login("ann", "secret-2") == .user("ann"))
         #expect(service.state.user("ann")?.grants == before.grants)
-        let late = await service.users.changePassword(
-            of: before,
-            form(("password", "secret-3")),
-            by: "A"
+        let late = await Result(
+            of: try await service.users.changePassword(
+                of: before,
+                form(("password", "secret-3")),
+                by: "A"
+            )
         )
-        guard case .overtaken = late else {
+        guard case .failure(.overtaken) = late else {
             Issue.record("changed by an outdated request")
             return
         }
@@ -201,11 +231,17 @@ import Vocabulary
 
     @Test func administratorKeepsItsNameWithANewPassword() async throws {
         let service = try await started()
-        let short = await service.settings.changeAdministratorPassword(form(("password", "x")))
+        let short = await Result(
+            of: try await service.settings.changeAdministratorPassword(form(("password", "x")))
+        )
         #expect(errors(short)?["password"] != nil)
         #expect(
             isDone(
-                await service.settings.changeAdministratorPassword(form(("password", "secret-1")))
+                await Result(
+                    of: try await service.settings.changeAdministratorPassword(
+                        form(("password", "secret-1"))
+                    )
+                )
             )
         )
         #expect(service.users.login("A", "secret-1") == .administrator("A"))
@@ -216,10 +252,12 @@ import Vocabulary
         let service = try await started()
         service.stop()
         guard
-            case .failed = await service.users.put(
-                "ann",
-                form(("password", "secret-1")),
-                by: "A"
+            case .failure(.failed) = await Result(
+                of: try await service.users.put(
+                    "ann",
+                    form(("password", "secret-1")),
+                    by: "A"
+                )
             )
         else {
             Issue.record("not refused")
@@ -238,21 +276,27 @@ import Vocabulary
         #expect(service.users.login("b", "") == nil)
         #expect(service.users.login("absent", "") == nil)
         // A user hides the bucket of its name.
-        _ = await service.users.put("open", form(("password", "secret-1")), by: "A")
+        _ = await Result(
+            of: try await service.users.put("open", form(("password", "secret-1")), by: "A")
+        )
         #expect(service.users.login("open", "") == nil)
         #expect(service.users.login("open", "secret-1") == .user("open"))
         #expect(!service.isAdministrator("open", "secret-1"))
-        _ = await service.users.delete("open", by: "A")
+        _ = await Result(of: try await service.users.delete("open", by: "A"))
         #expect(service.users.login("open", "") == .guest("open"))
     }
 
     @Test func checkedLoginIsKnownUntilThePasswordChanges() async throws {
         let service = try await started()
-        _ = await service.users.put("ann", form(("password", "secret-1")), by: "A")
+        _ = await Result(
+            of: try await service.users.put("ann", form(("password", "secret-1")), by: "A")
+        )
         #expect(service.users.knownLogin("ann", "secret-1") == nil)
         _ = service.users.login("ann", "secret-1")
         #expect(service.users.knownLogin("ann", "secret-1") == .some(.user("ann")))
-        _ = await service.users.put("ann", form(("password", "secret-2")), by: "A")
+        _ = await Result(
+            of: try await service.users.put("ann", form(("password", "secret-2")), by: "A")
+        )
         #expect(service.users.knownLogin("ann", "secret-1") == nil)
         _ = service.users.login("ann", "secret-1")
         #expect(service.users.knownLogin("ann", "secret-1") == .some(nil))

@@ -15,16 +15,18 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[2].settings.initialise(form) else {
+        guard case .success = await Result(of: try await scene[2].settings.initialise(form)) else {
             throw SceneError("initialise")
         }
-        let outcome = await scene[2].membership.addNode(
-            "127.0.0.1:\(scene.members[0].ports.admin)",
-            token: "",
-            services: ["kv"],
-            by: root
+        let outcome = await Result(
+            of: try await scene[2].membership.addNode(
+                "127.0.0.1:\(scene.members[0].ports.admin)",
+                token: "",
+                services: ["kv"],
+                by: root
+            )
         )
-        guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
+        guard case .success = outcome else { throw SceneError("addNode: \(outcome)") }
         return scene
     }
 

@@ -15,19 +15,21 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[1].settings.initialise(form) else {
+        guard case .success = await Result(of: try await scene[1].settings.initialise(form)) else {
             throw SceneError("initialise")
         }
     }
 
     private func add(_ number: Int, to scene: ClusterScene) async throws {
-        let outcome = await scene[1].membership.addNode(
-            "127.0.0.1:\(scene.members[number - 1].ports.admin)",
-            token: "",
-            services: ["kv"],
-            by: root
+        let outcome = await Result(
+            of: try await scene[1].membership.addNode(
+                "127.0.0.1:\(scene.members[number - 1].ports.admin)",
+                token: "",
+                services: ["kv"],
+                by: root
+            )
         )
-        guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
+        guard case .success = outcome else { throw SceneError("addNode: \(outcome)") }
     }
 
     private func ports(_ scene: ClusterScene, at number: Int) -> [UInt16] {
@@ -64,7 +66,11 @@ import Vocabulary
 
         // A node that begins anew, alone, announces it again.
         #expect(await eventually { scene[1].state.nodes.last?.membership == .inactiveAdded })
-        guard case .done = await scene[1].membership.eject(scene.name(2), by: root) else {
+        guard
+            case .success = await Result(
+                of: try await scene[1].membership.eject(scene.name(2), by: root)
+            )
+        else {
             throw SceneError("eject")
         }
         #expect(
@@ -101,7 +107,10 @@ import Vocabulary
         for number in [2, 3] { scene.members[number - 1].stop() }
         try await restart(1, of: scene, views: 9_001)
         #expect(ports(scene, at: 1) == [8_001, 8_002, 8_003])
-        guard case .done = await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+        guard
+            case .success = await Result(
+                of: try await scene[1].membership.failOver(names, by: root, isUnsafe: true)
+            )
         else {
             throw SceneError("failOver")
         }

@@ -15,16 +15,18 @@ import Vocabulary
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
-        guard case .done = await scene[1].settings.initialise(form) else {
+        guard case .success = await Result(of: try await scene[1].settings.initialise(form)) else {
             throw SceneError("initialise")
         }
         let place = "127.0.0.1:\(scene.members[1].ports.admin)"
         guard
-            case .done = await scene[1].membership.addNode(
-                place,
-                token: "",
-                services: ["kv"],
-                by: root
+            case .success = await Result(
+                of: try await scene[1].membership.addNode(
+                    place,
+                    token: "",
+                    services: ["kv"],
+                    by: root
+                )
             )
         else { throw SceneError("addNode") }
         scene.members[1].stop()
@@ -32,10 +34,12 @@ import Vocabulary
         try await Task.sleep(for: .seconds(2))
         let known = scene[1].state.nodes.map(\.otpNode)
         guard
-            case .running(let id) = await scene[1].membership.rebalance(
-                known: known,
-                ejected: [],
-                by: root
+            case .success(let id) = await Result(
+                of: try await scene[1].membership.rebalance(
+                    known: known,
+                    ejected: [],
+                    by: root
+                )
             )
         else { throw SceneError("rebalance") }
         #expect(await eventually { scene[1].state.lastRebalance?.id == id })

@@ -134,11 +134,9 @@ import Vocabulary
             )
             #expect(type.statusLine == "HTTP/1.1 415 Unsupported Media Type")
             #expect(type.object["error"] as? String == "bad_content_type")
-            let codes: [(DesignDocumentError.Code, Int)] = [
-                (.descriptorsExhausted, 503), (.failed, 500),
-            ]
-            for (code, status) in codes {
-                views.documents.failure.withLock { $0 = DesignDocumentError(code, "x") }
+            let errors: [(AdministrationError, Int)] = [(.busy("x"), 503), (.failed("x"), 500)]
+            for (error, status) in errors {
+                views.documents.failure.withLock { $0 = error }
                 let reply = try await views.ask("PUT /b/_design/d", json: Self.body)
                 #expect(reply.status == status)
                 #expect(reply.object["reason"] as? String == "x")

@@ -106,7 +106,7 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
     /// The controllers that were called, each as `operation bucket name`.
     let calls = Guarded<[String]>([])
     /// Answers every change with this, as a cluster without a majority might.
-    let failure = Guarded<DesignDocumentError?>(nil)
+    let failure = Guarded<AdministrationError?>(nil)
 
     func documents(ofBucket bucket: String) -> [DesignDocument]? {
         buckets.withLock { buckets in
@@ -123,11 +123,11 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
         body: [UInt8],
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async throws(DesignDocumentError) -> DesignDocument {
+    ) async throws(AdministrationError) -> DesignDocument {
         if let failure = failure.withLock({ $0 }) { throw failure }
         try check(precondition, name, bucket)
         guard (try? JSONSerialization.jsonObject(with: Data(body))) is [String: Any] else {
-            throw DesignDocumentError(.invalid, "Not an object")
+            throw .refused("Not an object")
         }
         let document = DesignDocument(name: name, body: body, number: 1)
         buckets.withLock { $0[bucket, default: [:]][name] = document }
@@ -138,38 +138,38 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
         _ precondition: Precondition<String>,
         _ name: String,
         _ bucket: String
-    ) throws(DesignDocumentError) {
+    ) throws(AdministrationError) {
         let revision = document(name, ofBucket: bucket)?.revision.description
-        guard precondition.permits(revision) else { throw DesignDocumentError(.differs, "") }
+        guard precondition.permits(revision) else { throw .differs }
     }
 
     func deleteDesignDocument(
         _ name: String,
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async throws(DesignDocumentError) {
+    ) async throws(AdministrationError) {
         try check(precondition, name, bucket)
         guard buckets.withLock({ $0[bucket]?.removeValue(forKey: name) }) != nil else {
-            throw DesignDocumentError(.documentUnknown, "")
+            throw .unknown
         }
     }
 
     func compactViews(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async throws(DesignDocumentError) { _ = try record("compact", name, bucket) }
+    ) async throws(AdministrationError) { _ = try record("compact", name, bucket) }
 
     func cancelViewCompaction(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async throws(DesignDocumentError) { _ = try record("cancel", name, bucket) }
+    ) async throws(AdministrationError) { _ = try record("cancel", name, bucket) }
 
     func setUpdateMinChanges(
         ofDesignDocument name: String,
         inBucket bucket: String,
         updateMinChanges: Int?,
         replicaUpdateMinChanges: Int?
-    ) async throws(DesignDocumentError) -> DesignDocument {
+    ) async throws(AdministrationError) -> DesignDocument {
         let numbers = [updateMinChanges, replicaUpdateMinChanges].map { $0.map(String.init) ?? "-" }
         return try record("thresholds \(numbers.joined(separator: " "))", name, bucket)
     }
@@ -178,10 +178,10 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
         _ operation: String,
         _ name: String,
         _ bucket: String
-    ) throws(DesignDocumentError) -> DesignDocument {
+    ) throws(AdministrationError) -> DesignDocument {
         calls.withLock { $0.append("\(operation) \(bucket) \(name)") }
         guard let document = document(name, ofBucket: bucket) else {
-            throw DesignDocumentError(.documentUnknown, "")
+            throw .unknown
         }
         return document
     }

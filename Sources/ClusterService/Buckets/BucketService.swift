@@ -2,26 +2,7 @@ package import Orchestration
 internal import Seams
 package import Vocabulary
 
-/// The result of a request about a bucket.
-package enum BucketOutcome: Sendable {
-    case done
-    case refused([FieldError], BucketSummaries)
-    /// The cluster has as many buckets as allowed, with that number.
-    case tooMany(Int)
-    case unknown
-    /// The bucket's settings are not those that the request names.
-    case differs
-    /// The login lacks this permission.
-    case forbidden(Permission)
-    case flushDisabled
-    /// Another operation is under way; with a sentence for the user.
-    case busy(String)
-    /// Begun and still running, but longer than the caller waits; with a sentence for the user.
-    case late(String)
-    /// A sentence for the user; the details are in the log.
-    case failed(String)
-}
-
+/// Requests about buckets: create, change, flush, delete.
 package final class BucketService: Sendable {
     let cluster: Cluster
     let users: UserService
@@ -67,49 +48,52 @@ package final class BucketService: Sendable {
     }
 
     /// Creates a bucket; returns once it is agreed on and open on this node.
+    ///
+    /// - Throws: `AdministrationError` if it is not.
     package func create(
         _ form: FormParameters,
         by requester: BucketForm.Requester = .node
-    ) async -> BucketOutcome {
-        await carry(form, changing: nil, by: requester) { await tryCreatingBucket(form, $0) }
-            ?? .busy("Nodes or buckets are being changed by other requests. Retry.")
+    ) async throws(AdministrationError) {
+        let isCreated = try await carry(form, changing: nil, by: requester) {
+            password throws(AdministrationError) in
+            try await tryCreatingBucket(form, password)
+        }
+        guard isCreated else {
+            throw .busy("Nodes or buckets are being changed by other requests. Retry.")
+        }
     }
 
-    /// Creates or changes a bucket by `attempt`, with the keys of the form's password; nil if each round
-    /// ended without an outcome, because other requests changed nodes or buckets meanwhile.
+    /// Creates or changes a bucket by `attempt`, with the keys of the form's password; false if each
+    /// round ended without a result, because other requests changed nodes or buckets meanwhile.
     private func carry(
         _ form: FormParameters,
         changing name: String?,
         by requester: BucketForm.Requester,
-        _ attempt: ([UInt8]) async -> BucketOutcome?
-    ) async -> BucketOutcome? {
-        guard let password = await password(in: form) else {
-            return .failed("The node is stopping.")
-        }
+        _ attempt: ([UInt8]) async throws(AdministrationError) -> Bool
+    ) async throws(AdministrationError) -> Bool {
+        guard let password = await password(in: form) else { throw .stopping }
         for _ in 0..<Self.changesMax {
             let existing = name.flatMap { cluster.state.bucket(named: $0) }
             if let missing = missingPermission(form, changing: name, by: requester) {
-                return .forbidden(missing)
+                throw .forbidden(missing)
             }
-            guard let outcome = await attempt(password) else { continue }
-            logAccess(form, changing: existing, by: requester, outcome)
-            return outcome
+            guard try await attempt(password) else { continue }
+            logAccess(form, changing: existing, by: requester)
+            return true
         }
-        return nil
+        return false
     }
 
-    /// Nil if nodes or buckets changed meanwhile and the form is still valid.
+    /// False if nodes or buckets changed meanwhile and the form is still valid.
     private func tryCreatingBucket(
         _ form: FormParameters,
         _ password: [UInt8]
-    ) async -> BucketOutcome? {
+    ) async throws(AdministrationError) -> Bool {
         let state = cluster.state
         guard !state.activeNodes.isEmpty else {
-            return .busy("The cluster has no active node yet. Retry when it has one.")
+            throw .busy("The cluster has no active node yet. Retry when it has one.")
         }
-        guard state.buckets.count < state.settings.maxBucketCount else {
-            return .tooMany(Int(state.settings.maxBucketCount))
-        }
+        guard state.buckets.count < state.settings.maxBucketCount else { throw tooMany(state) }
         let uuid = cluster.environment.entropy.hex(16)
         let ground = BucketForm.Ground(
             state: state,
@@ -119,25 +103,25 @@ package final class BucketService: Sendable {
         )
         guard case .accepted(let settings, let options) = BucketForm.validate(form, on: ground)
         else {
-            return refused(form, changing: nil)
+            throw invalid(form, changing: nil)
         }
         let bucket = NewBucket(
             settings: settings,
             options: options,
             rows: rows(for: settings, state)
         )
-        let outcome = await tryCarrying(.createBucket(bucket), form, changing: nil)
-        if case .done? = outcome {
-            cluster.logEvent(
-                .info,
-                .bucket,
-                of: settings.name,
-                "Bucket \"\(settings.name)\" was created: \(settings.quota >> 20) MB on each node, "
-                    + "\(settings.evictionPolicy.rawValue), \(settings.vBuckets) vBuckets."
-            )
-            warnOfNetwork(settings, before: .none)
+        guard try await tryCarrying(.createBucket(bucket), form, changing: nil) else {
+            return false
         }
-        return outcome
+        cluster.logEvent(
+            .info,
+            .bucket,
+            of: settings.name,
+            "Bucket \"\(settings.name)\" was created: \(settings.quota >> 20) MB on each node, "
+                + "\(settings.evictionPolicy.rawValue), \(settings.vBuckets) vBuckets."
+        )
+        warnOfNetwork(settings, before: .none)
+        return true
     }
 
     /// Warns the operator of a bucket that needs no password from the network from now on.
@@ -165,16 +149,20 @@ package final class BucketService: Sendable {
     ///   - form: The settings to change; others stay.
     ///   - requester: The login that sent the request.
     ///   - revision: The `settingsRevision` that the bucket must have; nil for any.
-    /// - Returns: The result.
+    /// - Throws: `AdministrationError` if it is not changed.
     package func change(
         _ name: String,
         _ form: FormParameters,
         by requester: BucketForm.Requester = .node,
         ifRevision revision: String? = nil
-    ) async -> BucketOutcome {
-        await carry(form, changing: name, by: requester) {
-            await tryChangingBucket(name, form, $0, revision)
-        } ?? .busy("The bucket is being changed by other requests. Reload and retry.")
+    ) async throws(AdministrationError) {
+        let isChanged = try await carry(form, changing: name, by: requester) {
+            password throws(AdministrationError) in
+            try await tryChangingBucket(name, form, password, revision)
+        }
+        guard isChanged else {
+            throw .busy("The bucket is being changed by other requests. Reload and retry.")
+        }
     }
 
     private static var changesMax: Int { 10 }
@@ -183,10 +171,8 @@ package final class BucketService: Sendable {
     private func logAccess(
         _ form: FormParameters,
         changing existing: BucketRecord?,
-        by requester: BucketForm.Requester,
-        _ outcome: BucketOutcome
+        by requester: BucketForm.Requester
     ) {
-        guard case .done = outcome else { return }
         let fields = BucketForm.accessFields(of: form, changing: existing?.settings).map { field in
             field == .saslPassword
                 ? field.rawValue : "\(field.rawValue)=\(form[field.rawValue] ?? "")"
@@ -208,16 +194,16 @@ package final class BucketService: Sendable {
         return await users.credentials(of: text)
     }
 
-    /// Nil if another request changed the bucket meanwhile.
+    /// False if another request changed the bucket meanwhile.
     private func tryChangingBucket(
         _ name: String,
         _ form: FormParameters,
         _ password: [UInt8],
         _ revision: String?
-    ) async -> BucketOutcome? {
+    ) async throws(AdministrationError) -> Bool {
         let state = cluster.state
-        guard let existing = state.bucket(named: name) else { return .unknown }
-        if let revision, revision != existing.settingsRevision { return .differs }
+        let existing = try require(name)
+        if let revision, revision != existing.settingsRevision { throw .differs }
         let ground = BucketForm.Ground(
             state: state,
             existing: existing,
@@ -226,35 +212,36 @@ package final class BucketService: Sendable {
         )
         guard case .accepted(let settings, let options) = BucketForm.validate(form, on: ground)
         else {
-            return refused(form, changing: name)
+            throw invalid(form, changing: name)
         }
-        guard settings != existing.settings || options != existing.options else { return .done }
+        guard settings != existing.settings || options != existing.options else { return true }
         let was = BucketChange.Basis(settings: existing.settings, options: existing.options)
         let change = BucketChange(settings: settings, options: options, was: was)
-        guard let outcome = await tryCarrying(.changeBucket(change), form, changing: name) else {
-            return nil
+        guard try await tryCarrying(.changeBucket(change), form, changing: name) else {
+            return false
         }
-        if case .done = outcome {
-            cluster.logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was changed.")
-            warnOfNetwork(settings, before: existing.settings.passwordless)
-        }
-        return outcome
+        cluster.logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was changed.")
+        warnOfNetwork(settings, before: existing.settings.passwordless)
+        return true
     }
 
     /// Deletes a bucket; returns when no node serves it any more.
     ///
     /// A node that is cut off serves reads and writes until its lease ends, without knowing of the
     /// deletion. Until then the name stays reserved (`Reconciler.finishDeletions`).
-    package func delete(_ name: String) async -> BucketOutcome {
-        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
+    ///
+    /// - Throws: `AdministrationError`; `failed` if the deletion is not complete in time.
+    package func delete(_ name: String) async throws(AdministrationError) {
+        let bucket = try require(name)
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
-        let outcome = await tryCarrying(.deleteBucket(step), FormParameters([]), changing: name)
-        guard case .done? = outcome else { return outcome ?? .unknown }
+        guard try await tryCarrying(.deleteBucket(step), FormParameters([]), changing: name) else {
+            throw .unknown
+        }
         cluster.logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was deleted.")
         let isOver = await cluster.whenChanged(within: Self.deletionTimeoutNanoseconds) { state in
             !state.deletedBuckets.contains { $0.uuid == bucket.settings.uuid }
         }
-        return isOver ? .done : .failed("Bucket deletion not yet complete, but will continue.")
+        guard isOver else { throw .failed("Bucket deletion not yet complete, but will continue.") }
     }
 
     private static var deletionTimeoutNanoseconds: UInt64 { 30_000_000_000 }
@@ -265,54 +252,55 @@ package final class BucketService: Sendable {
     /// If another flush is running, copies that it has emptied may have new documents. So this
     /// flush begins after it; a flush that another request begins then is as good, since it began
     /// after this call.
-    package func flush(_ name: String) async -> BucketOutcome {
-        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
-        guard bucket.settings.flushEnabled else { return .flushDisabled }
+    ///
+    /// - Throws: `AdministrationError`; `late` if some copy is not empty in time.
+    package func flush(_ name: String) async throws(AdministrationError) {
+        let bucket = try require(name)
+        guard bucket.settings.flushEnabled else { throw .flushDisabled }
         let uuid = bucket.settings.uuid
         let deadline = cluster.monotonicNanoseconds + Self.flushTimeoutNanoseconds
-        let late = BucketOutcome.late(
+        let late = AdministrationError.late(
             "Not all nodes have emptied their copies yet. Each does so once it runs and its disk "
                 + "works."
         )
-        var begun = await beginFlush(name, uuid)
-        if case .another = begun {
+        if try await !beginFlush(name, uuid) {
             let earlier = cluster.state.bucket(named: name)?.flush
-            guard await whenFlushed(name, uuid, of: earlier, until: deadline) else { return late }
-            begun = await beginFlush(name, uuid)
+            guard await whenFlushed(name, uuid, of: earlier, until: deadline) else { throw late }
+            _ = try await beginFlush(name, uuid)
         }
-        if case .not(let outcome) = begun { return outcome }
-        guard await whenFlushed(name, uuid, of: nil, until: deadline) else { return late }
+        guard await whenFlushed(name, uuid, of: nil, until: deadline) else { throw late }
         // The bucket was deleted meanwhile: a node that missed both may still have its documents.
-        guard cluster.state.bucket(named: name)?.settings.uuid == uuid else { return .unknown }
+        guard cluster.state.bucket(named: name)?.settings.uuid == uuid else { throw .unknown }
         cluster.logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was flushed.")
-        return .done
     }
 
-    private enum FlushBeginning {
-        case done
-        /// Another flush is running.
-        case another
-        case not(BucketOutcome)
-    }
-
-    private func beginFlush(_ name: String, _ uuid: String) async -> FlushBeginning {
+    /// False if another flush is running.
+    private func beginFlush(
+        _ name: String,
+        _ uuid: String
+    ) async throws(AdministrationError) -> Bool {
         let begin = BucketStep(name: name, uuid: uuid, phase: .begin)
+        let outcome: Cluster.Outcome
         do throws(ClusterError) {
-            switch try await cluster.propose(.flushBucket(begin)) {
-            // If this node's disk refused, which is logged, the copies are emptied one by one.
-            case .done, .failed: return .done
-            case .refused(.flushRunning): return .another
-            case .refused(.bucketUnknown): return .not(.unknown)
-            case .refused(.flushDisabled): return .not(.flushDisabled)
-            case .refused(.rebalanceRunning):
-                return .not(.busy("Cannot create, empty or delete buckets during rebalance"))
-            case .refused(let refusal):
-                return .not(.failed("The bucket cannot be flushed now. \(refusal.sentence)"))
-            }
+            outcome = try await cluster.propose(.flushBucket(begin))
         } catch {
-            return .not(.failed("The cluster did not agree on the flush: \(error)"))
+            throw .failed("The cluster did not agree on the flush: \(error)")
+        }
+        switch outcome {
+        // If this node's disk refused, which is logged, the copies are emptied one by one.
+        case .done, .failed: return true
+        case .refused(.flushRunning): return false
+        case .refused(.bucketUnknown): throw .unknown
+        case .refused(.flushDisabled): throw .flushDisabled
+        case .refused(.rebalanceRunning): throw Self.rebalanceRuns
+        case .refused(let refusal):
+            throw .failed("The bucket cannot be flushed now. \(refusal.sentence)")
         }
     }
+
+    private static let rebalanceRuns = AdministrationError.busy(
+        "Cannot create, empty or delete buckets during rebalance"
+    )
 
     /// Waits until this flush (any flush if nil) is over, or the bucket deleted; false at the
     /// deadline.
@@ -344,56 +332,61 @@ package final class BucketService: Sendable {
 
     // MARK: Parts
 
-    private func refused(_ form: FormParameters, changing name: String?) -> BucketOutcome {
-        guard let (errors, summaries) = validate(form, changing: name) else { return .unknown }
-        return .refused(errors, summaries)
+    private func require(_ name: String) throws(AdministrationError) -> BucketRecord {
+        guard let bucket = cluster.state.bucket(named: name) else { throw .unknown }
+        return bucket
     }
 
-    /// Nil if its basis was changed meanwhile and the form is still valid.
+    private func tooMany(_ state: ClusterState) -> AdministrationError {
+        .refused("Cannot create more than \(state.settings.maxBucketCount) buckets")
+    }
+
+    private func invalid(_ form: FormParameters, changing name: String?) -> AdministrationError {
+        guard let (errors, summaries) = validate(form, changing: name) else { return .unknown }
+        return .invalid(errors, summaries)
+    }
+
+    /// False if its basis was changed meanwhile and the form is still valid.
     private func tryCarrying(
         _ command: ClusterCommand,
         _ form: FormParameters,
         changing name: String?
-    ) async -> BucketOutcome? {
-        let outcome: Cluster.Outcome
-        do {
-            outcome = try await cluster.propose(command)
-        } catch {
-            return .failed("The cluster's state could not be changed: \(error)")
-        }
-        switch outcome {
-        case .done: return .done
+    ) async throws(AdministrationError) -> Bool {
+        switch try await cluster.proposeChange(command) {
+        case .done: return true
         case .failed(let error):
             cluster.logEvent(.error, .bucket, "A bucket could not be opened: \(error)")
-            return .failed("The bucket could not be opened: \(error)")
-        case .refused(.changedMeanwhile): return nil
-        case .refused(.bucketUnknown): return .unknown
-        case .refused(.rebalanceRunning):
-            return .busy("Cannot create, empty or delete buckets during rebalance")
+            throw .failed("The bucket could not be opened: \(error)")
+        case .refused(.changedMeanwhile): return false
+        case .refused(.bucketUnknown): throw .unknown
+        case .refused(.rebalanceRunning): throw Self.rebalanceRuns
         case .refused(.bucketBeingDeleted):
-            return .failed(
+            throw .failed(
                 "Bucket with given name still exists: it is being deleted, and not all nodes have "
                     + "confirmed that. Retry in a moment"
             )
-        case .refused(.tooManyBuckets): return .tooMany(Int(cluster.state.settings.maxBucketCount))
-        case .refused(let refusal): return validateAgain(form, changing: name, after: refusal)
+        case .refused(.tooManyBuckets): throw tooMany(cluster.state)
+        case .refused(let refusal):
+            try validateAgain(form, changing: name, after: refusal)
+            return false
         }
     }
 
     /// Checks the form again by the current state, after another request came first in the log, to
     /// report errors by field.
     ///
-    /// - Returns: Nil if the form has no errors now, so that the request can be repeated.
+    /// - Throws: `AdministrationError` unless the request can be repeated, because the form has no errors
+    ///   now.
     private func validateAgain(
         _ form: FormParameters,
         changing name: String?,
         after refusal: ClusterRefusal
-    ) -> BucketOutcome? {
-        guard let (errors, summaries) = validate(form, changing: name) else { return .unknown }
-        if !errors.isEmpty { return .refused(errors, summaries) }
+    ) throws(AdministrationError) {
+        guard let (errors, summaries) = validate(form, changing: name) else { throw .unknown }
+        if !errors.isEmpty { throw .invalid(errors, summaries) }
         switch refusal {
-        case .bucketExists, .memoryQuotaExceeded, .rowsImpossible: return nil
-        default: return .failed(refusal.sentence)
+        case .bucketExists, .memoryQuotaExceeded, .rowsImpossible: return
+        default: throw .failed(refusal.sentence)
         }
     }
 

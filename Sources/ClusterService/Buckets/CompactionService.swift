@@ -22,10 +22,11 @@ package final class CompactionService: Sendable {
     /// has not begun with the views, because it has no indexes or they are not open, this is only
     /// logged: each node compacts its indexes by itself too.
     ///
-    /// - Returns: As `compact`; a node that does not answer delays the outcome by four seconds
-    ///   at most.
-    package func compactAll(_ name: String) async -> BucketOutcome {
-        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
+    /// A node that does not answer delays the end by four seconds at most.
+    ///
+    /// - Throws: As `compact`.
+    package func compactAll(_ name: String) async throws(AdministrationError) {
+        let bucket = try require(name)
         let answers = await order(PeerKind.compact, bucket)
         let orders = viewOrders(of: bucket, isCancellation: false)
         for (node, documents) in await designDocuments.carryOut(orders, on: answers.done) {
@@ -39,64 +40,83 @@ package final class CompactionService: Sendable {
                     + "indexes are not open. Retry."
             )
         }
-        return outcome(ofBeginning: answers, name)
+        try requireBeginning(answers, name)
     }
 
     /// Starts compaction of the documents on all nodes; it continues in the background.
     ///
-    /// - Returns: Done if all nodes have begun; failed, with the names of the others, if not. Nodes
-    ///   that do not answer delay the outcome by two seconds, however many they are.
-    package func compact(_ name: String) async -> BucketOutcome {
-        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
-        return outcome(ofBeginning: await order(PeerKind.compact, bucket), name)
+    /// Nodes that do not answer delay the end by two seconds, however many they are.
+    ///
+    /// - Throws: `unknown`, or `failed` with the names of the nodes that have not begun.
+    package func compact(_ name: String) async throws(AdministrationError) {
+        let bucket = try require(name)
+        try requireBeginning(await order(PeerKind.compact, bucket), name)
     }
 
-    /// The outcome of a request for compaction; it is logged too.
-    private func outcome(ofBeginning answers: OrderAnswers, _ name: String) -> BucketOutcome {
+    private func require(_ name: String) throws(AdministrationError) -> BucketRecord {
+        guard let bucket = cluster.state.bucket(named: name) else { throw .unknown }
+        return bucket
+    }
+
+    /// Logs the result of a request for compaction.
+    ///
+    /// - Throws: `failed` if a node has not begun.
+    private func requireBeginning(
+        _ answers: OrderAnswers,
+        _ name: String
+    ) throws(AdministrationError) {
         guard !answers.missing.isEmpty else {
-            cluster.logEvent(.info, .bucket, of: name, "Compaction of bucket \"\(name)\" began.")
-            return .done
+            return cluster.logEvent(
+                .info,
+                .bucket,
+                of: name,
+                "Compaction of bucket \"\(name)\" began."
+            )
         }
         let start = answers.done.isEmpty ? "No node has" : "Not all nodes have"
         let sentence =
             "\(start) begun compaction: \(answers.missingNames) did not answer, or has not loaded "
             + "the bucket"
         cluster.logEvent(.warning, .bucket, of: name, "Bucket \"\(name)\": \(sentence).")
-        return .failed("\(sentence). Check the node, then retry.")
+        throw .failed("\(sentence). Check the node, then retry.")
     }
 
     // MARK: Ending
 
     /// Ends the requested compactions of the documents and of all views, on all nodes.
     ///
-    /// - Returns: As `cancel`; a node that does not answer delays the outcome by four
-    ///   seconds at most.
-    package func cancelAll(_ name: String) async -> BucketOutcome {
-        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
+    /// A node that does not answer delays the end by four seconds at most.
+    ///
+    /// - Throws: As `cancel`.
+    package func cancelAll(_ name: String) async throws(AdministrationError) {
+        let bucket = try require(name)
         let answers = await order(PeerKind.cancelCompaction, bucket)
         // A node without an index has nothing to end.
         _ = await designDocuments.carryOut(
             viewOrders(of: bucket, isCancellation: true),
             on: answers.done
         )
-        return outcome(ofEnding: answers, name)
+        try requireEnding(answers, name)
     }
 
     /// Ends the requested compaction of the documents on all nodes; what is compacted stays so.
     ///
-    /// - Returns: Done if no node continues; failed, with the names of the nodes that may, if not.
-    package func cancel(_ name: String) async -> BucketOutcome {
-        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
-        return outcome(ofEnding: await order(PeerKind.cancelCompaction, bucket), name)
+    /// - Throws: `unknown`, or `failed` with the names of the nodes that may continue.
+    package func cancel(_ name: String) async throws(AdministrationError) {
+        let bucket = try require(name)
+        try requireEnding(await order(PeerKind.cancelCompaction, bucket), name)
     }
 
-    private func outcome(ofEnding answers: OrderAnswers, _ name: String) -> BucketOutcome {
-        guard !answers.missing.isEmpty else { return .done }
+    private func requireEnding(
+        _ answers: OrderAnswers,
+        _ name: String
+    ) throws(AdministrationError) {
+        guard !answers.missing.isEmpty else { return }
         let sentence =
             "Compaction may continue: \(answers.missingNames) did not answer, or does not know the "
             + "request"
         cluster.logEvent(.warning, .bucket, of: name, "Bucket \"\(name)\": \(sentence).")
-        return .failed("\(sentence). Check the node, then retry.")
+        throw .failed("\(sentence). Check the node, then retry.")
     }
 
     /// How far the nodes are that compact a bucket's documents by request; empty if none does.
@@ -132,10 +152,11 @@ package final class CompactionService: Sendable {
     ///
     /// Consumers of changes that have not read these deletions have to start over.
     ///
-    /// - Returns: Done if all nodes have begun, else which have not. Nodes that do not answer delay the
-    ///   outcome by two seconds, however many they are.
-    package func purge(_ name: String) async -> BucketOutcome {
-        guard let bucket = cluster.state.bucket(named: name) else { return .unknown }
+    /// Nodes that do not answer delay the end by two seconds, however many they are.
+    ///
+    /// - Throws: `unknown`, or `failed` with the names of the nodes that have not begun.
+    package func purge(_ name: String) async throws(AdministrationError) {
+        let bucket = try require(name)
         let answers = await order(PeerKind.purge, bucket)
         guard answers.missing.isEmpty else {
             let names = answers.missingNames
@@ -146,7 +167,7 @@ package final class CompactionService: Sendable {
                 of: name,
                 "A purge of all tombstones of bucket \"\(name)\" was requested; \(names) did not begin."
             )
-            return .failed(
+            throw .failed(
                 "The purge has not begun on \(names): the bucket is being loaded there, or the node "
                     + "does not answer. Retry."
             )
@@ -157,6 +178,5 @@ package final class CompactionService: Sendable {
             of: name,
             "A purge of all tombstones of bucket \"\(name)\" began."
         )
-        return .done
     }
 }

@@ -9,9 +9,9 @@ extension CertificateService {
     private var inbox: String { cluster.settings.directory + "/inbox" }
 
     /// The sentence for a node whose clients have no secured connections.
-    private static var withoutTLS: MembershipOutcome {
-        .refused("This node has no certificates for clients.")
-    }
+    private static let withoutTLS = AdministrationError.refused(
+        "This node has no certificates for clients."
+    )
 
     // MARK: This node's certificate
 
@@ -20,34 +20,38 @@ extension CertificateService {
     /// - Parameters:
     ///   - passphrase: Of the private key; nil if it has none.
     ///   - login: Who orders it.
-    /// - Returns: The outcome, with a sentence if the certificate is refused.
+    /// - Throws: `refused` if the certificate cannot be used, or `failed`.
     package func reloadCertificate(
         passphrase: String?,
         by login: String
-    ) async -> MembershipOutcome {
-        guard let certificates else { return Self.withoutTLS }
-        let (chainPath, keyPath) = (inbox + "/chain.pem", inbox + "/pkey.key")
-        do throws(DiskError) {
-            guard let chain = try cluster.environment.disk.read(chainPath) else {
-                return .refused("\(chainPath) is missing: copy the node's certificate chain there.")
-            }
-            guard let key = try cluster.environment.disk.read(keyPath) else {
-                return .refused("\(keyPath) is missing: copy the private key there.")
-            }
-            let state = cluster.state
-            var supplied = SuppliedCertificate(chain: chain, key: key, passphrase: passphrase)
-            supplied.hosts = neededNames(in: state)
-            supplied.authorities = state.authorities.flatMap(\.certificate)
-            supplied.now = wallSeconds
-            do throws(CertificateError) {
-                let key = try certificates.tools.check(supplied)
-                return await use(.init(chain: chain, key: key), by: login)
-            } catch {
-                return .refused(error.description)
-            }
+    ) async throws(AdministrationError) {
+        guard let certificates else { throw Self.withoutTLS }
+        let chain = try read(inbox + "/chain.pem", "the node's certificate chain")
+        let pem = try read(inbox + "/pkey.key", "the private key")
+        let state = cluster.state
+        var supplied = SuppliedCertificate(chain: chain, key: pem, passphrase: passphrase)
+        supplied.hosts = neededNames(in: state)
+        supplied.authorities = state.authorities.flatMap(\.certificate)
+        supplied.now = wallSeconds
+        let key: [UInt8]
+        do throws(CertificateError) {
+            key = try certificates.tools.check(supplied)
         } catch {
-            return .refused(error.description)
+            throw .refused(error.description)
         }
+        try await use(.init(chain: chain, key: key), by: login)
+    }
+
+    /// Reads a file that an operator has to supply.
+    private func read(_ path: String, _ content: String) throws(AdministrationError) -> [UInt8] {
+        let bytes: [UInt8]?
+        do throws(DiskError) {
+            bytes = try cluster.environment.disk.read(path)
+        } catch {
+            throw .refused(error.description)
+        }
+        guard let bytes else { throw .refused("\(path) is missing: copy \(content) there.") }
+        return bytes
     }
 
     /// The names that clients of other machines use, or of this one if the node has no others.
@@ -59,7 +63,7 @@ extension CertificateService {
     private func use(
         _ supplied: NodeCertificates.Supplied?,
         by login: String
-    ) async -> MembershipOutcome {
+    ) async throws(AdministrationError) {
         let stored = await withUnsafeContinuation { waiter in
             cluster.lane.post {
                 let fact = (NodeCertificates.fact, supplied?.encoded)
@@ -69,43 +73,54 @@ extension CertificateService {
             }
         }
         if case .failure(let error) = stored {
-            return .failed("The certificate could not be stored: \(error). Check the disk.")
+            throw .failed("The certificate could not be stored: \(error). Check the disk.")
         }
         certificates?.supply(supplied)
         await cluster.onControl { self.updateCertificates() }
-        if let failure = certificates?.failure { return .failed(failure) }
+        if let failure = certificates?.failure { throw .failed(failure) }
         let verb = supplied == nil ? "is issued by the cluster again" : "was replaced"
         cluster.logEvent(.info, .settings, "The certificate of this node \(verb), by \"\(login)\".")
-        return .done("")
     }
 
     // MARK: Authorities
 
     /// Adds the certificates in `inbox/CA` to the trusted authorities of the cluster.
-    package func loadTrustedAuthorities(by login: String) async -> MembershipOutcome {
-        guard let tools = certificates?.tools else { return Self.withoutTLS }
+    ///
+    /// - Throws: `refused` or `failed`.
+    package func loadTrustedAuthorities(by login: String) async throws(AdministrationError) {
+        guard let tools = certificates?.tools else { throw Self.withoutTLS }
         let directory = inbox + "/CA"
         var change = AuthorityChange()
+        let flaw: String?
         do throws(DiskError) {
-            let names = try cluster.environment.disk.list(directory).filter { !$0.hasPrefix(".") }
-            guard !names.isEmpty else {
-                return .refused(
-                    "\(directory) has no files: copy certificates of trusted CAs there, as PEM."
-                )
-            }
-            for name in names {
-                let path = directory + "/" + name
-                guard let bytes = try cluster.environment.disk.read(path) else { continue }
-                do throws(CertificateError) {
-                    change.added += try tools.read(bytes).map { record(of: $0, file: path) }
-                } catch {
-                    return .refused("\(path): \(error)")
-                }
-            }
+            flaw = try add(filesOf: directory, to: &change, tools)
         } catch {
-            return .refused(error.description)
+            flaw = error.description
         }
-        return await cluster.carryMembership(.changeAuthorities(change), by: login) ?? .done("")
+        if let flaw { throw .refused(flaw) }
+        try await cluster.carryMembership(.changeAuthorities(change), by: login)
+    }
+
+    /// Why the files of a directory cannot be added; nil if they were.
+    private func add(
+        filesOf directory: String,
+        to change: inout AuthorityChange,
+        _ tools: any CertificateTools
+    ) throws(DiskError) -> String? {
+        let names = try cluster.environment.disk.list(directory).filter { !$0.hasPrefix(".") }
+        if names.isEmpty {
+            return "\(directory) has no files: copy certificates of trusted CAs there, as PEM."
+        }
+        for name in names {
+            let path = directory + "/" + name
+            guard let bytes = try cluster.environment.disk.read(path) else { continue }
+            do throws(CertificateError) {
+                change.added += try tools.read(bytes).map { record(of: $0, file: path) }
+            } catch {
+                return "\(path): \(error)"
+            }
+        }
+        return nil
     }
 
     private func record(of facts: CertificateFacts, file: String) -> AuthorityRecord {
@@ -118,9 +133,11 @@ extension CertificateService {
     }
 
     /// Removes an authority that an operator loaded, unless a node's certificate needs it.
-    package func removeAuthority(_ id: UInt64, by login: String) async -> MembershipOutcome {
+    ///
+    /// - Throws: `refused` or `failed`.
+    package func removeAuthority(_ id: UInt64, by login: String) async throws(AdministrationError) {
         if cluster.state.secret.authorities.contains(where: { $0.id == id }) {
-            return .refused(
+            throw .refused(
                 "The cluster made this CA, and needs it. POST /controller/regenerateCertificate "
                     + "replaces it, and drops those that were replaced."
             )
@@ -132,7 +149,7 @@ extension CertificateService {
                 guard let tools = certificates?.tools, let chain = try? tools.read(shown.chain),
                     chain.contains(where: { tools.isSigned($0, by: authority) })
                 else { continue }
-                return .refused(
+                throw .refused(
                     "The certificate of node \(shown.node.otpNode) needs this CA. Supply another "
                         + "certificate there first."
                 )
@@ -140,7 +157,7 @@ extension CertificateService {
         }
         var change = AuthorityChange()
         change.removed = id
-        return await cluster.carryMembership(.changeAuthorities(change), by: login) ?? .done("")
+        try await cluster.carryMembership(.changeAuthorities(change), by: login)
     }
 
     /// Makes another authority of the cluster, or, while a replaced one is still trusted, drops that.
@@ -148,18 +165,15 @@ extension CertificateService {
     /// - Parameters:
     ///   - dropsSupplied: Whether the certificates of all nodes are issued by the cluster again.
     ///   - login: Who orders it.
-    /// - Returns: The outcome.
+    /// - Throws: `refused`, `busy` or `failed`.
     package func regenerateCertificate(
         dropsSupplied: Bool,
         by login: String
-    ) async -> MembershipOutcome {
-        guard certificates != nil else { return Self.withoutTLS }
-        if dropsSupplied {
-            let outcome = await dropSuppliedCertificates(by: login)
-            guard case .done = outcome else { return outcome }
-        }
+    ) async throws(AdministrationError) {
+        guard certificates != nil else { throw Self.withoutTLS }
+        if dropsSupplied { try await dropSuppliedCertificates(by: login) }
         let isEnd = cluster.state.secret.authorities.count > 1
-        return await cluster.renewSecret(
+        try await cluster.renewSecret(
             .regenerate,
             logging: isEnd
                 ? "The replaced CAs of the cluster are no longer trusted, by \"\(login)\"."
@@ -169,32 +183,30 @@ extension CertificateService {
     }
 
     /// Has all nodes use certificates that the cluster issues.
-    private func dropSuppliedCertificates(by login: String) async -> MembershipOutcome {
+    private func dropSuppliedCertificates(by login: String) async throws(AdministrationError) {
         var call = CertificateCall()
         call.dropsSupplied = true
         call.login = login
         for node in cluster.state.members {
             if node.number == cluster.thisNode {
-                let outcome = await dropSuppliedCertificate(by: login)
-                guard case .done = outcome else { return outcome }
+                try await dropSuppliedCertificate(by: login)
             } else if let answer = await ask(call, of: node) {
                 guard answer.isSupplied else { continue }
-                return .failed(
+                throw .failed(
                     "Node \(node.otpNode) could not drop its certificate; its log has the reason."
                 )
             } else {
-                return .failed(
+                throw .failed(
                     "Node \(node.otpNode) does not answer, so it keeps its certificate. Retry when it runs."
                 )
             }
         }
-        return .done("")
     }
 
     /// Has this node use a certificate that the cluster issues.
-    func dropSuppliedCertificate(by login: String) async -> MembershipOutcome {
-        guard certificates?.shown?.isSupplied == true else { return .done("") }
-        return await use(nil, by: login)
+    func dropSuppliedCertificate(by login: String) async throws(AdministrationError) {
+        guard certificates?.shown?.isSupplied == true else { return }
+        try await use(nil, by: login)
     }
 
     // MARK: Alerts

@@ -150,8 +150,10 @@ package final class CertificateService: Sendable {
                 return answer(CertificateAnswer(certificates?.shown).encoded)
             }
             cluster.executor.spawn {
-                if case .failed(let reason) = await self.dropSuppliedCertificate(by: call.login) {
-                    self.cluster.logEvent(.error, .node, reason)
+                do throws(AdministrationError) {
+                    try await self.dropSuppliedCertificate(by: call.login)
+                } catch {
+                    self.cluster.logEvent(.error, .node, error.description)
                 }
                 answer(CertificateAnswer(self.certificates?.shown).encoded)
             }

@@ -4,26 +4,6 @@ package import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// The result of a request about nodes.
-package enum MembershipOutcome: Hashable, Sendable {
-    /// Done; with the name of the node, or empty.
-    case done(String)
-    /// Refused; with a sentence for the user.
-    case refused(String)
-    case busy(String)
-    case failed(String)
-}
-
-/// The result of a request about the cluster.
-package enum ClusterFormOutcome: Sendable {
-    case done
-    case refused([FieldError])
-    /// The settings were changed meanwhile: the request must be checked again.
-    case overtaken
-    /// A sentence for the user.
-    case failed(String)
-}
-
 /// An order of one node to another one, and where it goes.
 struct NodeOrder: Sendable {
     let node: NodeNumber
@@ -74,24 +54,28 @@ extension Cluster {
         )
     }
 
-    /// Proposes a command; nil if it was applied, or refused for the reason that the caller expects.
+    /// Proposes a change of the cluster's members, also while this node stops.
+    ///
+    /// - Parameters:
+    ///   - command: The change.
+    ///   - login: The administrator or local user that orders it.
+    ///   - expected: A refusal after which the caller goes on as after success.
+    /// - Throws: `refused` or `failed`.
     func carryMembership(
         _ command: ClusterCommand,
         by login: String? = nil,
         expecting expected: ClusterRefusal? = nil
-    ) async -> MembershipOutcome? {
+    ) async throws(AdministrationError) {
+        let outcome: ClusterOutcome
         do throws(ClusterError) {
-            switch try await member.propose(command, by: login) {
-            case .applied, .repeated: return nil
-            case .refused(let refusal):
-                return refusal == expected ? nil : .refused(refusal.sentence)
-            }
+            outcome = try await member.propose(command, by: login)
         } catch {
-            return .failed("The cluster did not agree on it: \(error)")
+            throw .failed(error)
+        }
+        if case .refused(let refusal) = outcome, refusal != expected {
+            throw .refused(refusal.sentence)
         }
     }
-
-    static var stopping: ClusterFormOutcome { .failed("The node is stopping.") }
 
     /// Proposes commands.
     ///
@@ -100,7 +84,7 @@ extension Cluster {
     ///   - login: The administrator or local user that orders them.
     ///   - conflicts: The refusals after which the request must be checked again.
     ///   - text: The event if all are applied.
-    /// - Returns: The result.
+    /// - Throws: `overtaken`, `invalid` or `failed`.
     func carry(
         _ commands: [ClusterCommand],
         by login: String? = nil,
@@ -108,22 +92,31 @@ extension Cluster {
             .changedMeanwhile, .memoryQuotaExceeded, .nodeTooSmall,
         ],
         logging text: String? = nil
-    ) async -> ClusterFormOutcome {
+    ) async throws(AdministrationError) {
         for command in commands {
-            do {
-                switch try await propose(command, by: login) {
-                case .refused(let refusal) where conflicts.contains(refusal): return .overtaken
-                case .refused(.alreadyInitialised):
-                    return .refused([FieldError("_", "The cluster is initialized already")])
-                case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
-                case .done, .failed: break
-                }
-            } catch {
-                return .failed("The cluster's state could not be changed: \(error)")
+            guard case .refused(let refusal) = try await proposeChange(command, by: login) else {
+                continue
             }
+            if conflicts.contains(refusal) { throw .overtaken }
+            let isSecond = refusal == .alreadyInitialised
+            let text = isSecond ? "The cluster is initialized already" : refusal.sentence
+            throw .invalid([FieldError("_", text)])
         }
         if let text, !commands.isEmpty { logEvent(.info, .settings, text) }
-        return .done
+    }
+
+    /// Proposes a command.
+    ///
+    /// - Throws: `failed` if the cluster does not agree on it.
+    func proposeChange(
+        _ command: ClusterCommand,
+        by login: String? = nil
+    ) async throws(AdministrationError) -> Outcome {
+        do throws(ClusterError) {
+            return try await propose(command, by: login)
+        } catch {
+            throw .failed("The cluster's state could not be changed: \(error)")
+        }
     }
 
     /// A node answers in milliseconds unless it is down, or its network is slow: a request waits no

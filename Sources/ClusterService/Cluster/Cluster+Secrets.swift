@@ -48,32 +48,37 @@ extension Cluster {
 
     /// Replaces the shared secret by another one.
     ///
-    /// - Returns: Why it was not replaced; nil if it was.
-    package func rotateSecrets() async -> MembershipOutcome {
-        await renewSecret(.keep, logging: "The cluster's shared secret was replaced.")
+    /// - Throws: `AdministrationError` if it was not replaced.
+    package func rotateSecrets() async throws(AdministrationError) {
+        try await renewSecret(.keep, logging: "The cluster's shared secret was replaced.")
     }
 
     /// Replaces the shared secret, and changes the cluster's authorities.
-    func renewSecret(_ change: AuthorityRenewal, logging text: String) async -> MembershipOutcome {
-        guard state.isProvisioned else { return .refused("This node is not part of a cluster.") }
+    ///
+    /// - Throws: `refused`, `busy` or `failed`.
+    func renewSecret(
+        _ change: AuthorityRenewal,
+        logging text: String
+    ) async throws(AdministrationError) {
+        guard state.isProvisioned else { throw .refused("This node is not part of a cluster.") }
         let member = member
         for _ in 0..<Self.renewalsMax {
+            let made = await onControl { member.renewedSecret(member.state, change) }
+            guard let next = made else { break }
+            let outcome: ClusterOutcome
             do throws(ClusterError) {
-                let made = await onControl { member.renewedSecret(member.state, change) }
-                guard let next = made else { break }
-                switch try await member.propose(.renewSecret(next)) {
-                case .applied, .repeated:
-                    logEvent(.info, .settings, text)
-                    return .done("")
-                // Another node replaced it, or the members changed.
-                case .refused(.changedMeanwhile): continue
-                case .refused(let refusal): return .refused(refusal.sentence)
-                }
+                outcome = try await member.propose(.renewSecret(next))
             } catch {
-                return .failed("The cluster did not agree on it: \(error)")
+                throw .failed(error)
+            }
+            switch outcome {
+            case .applied, .repeated: return logEvent(.info, .settings, text)
+            // Another node replaced it, or the members changed.
+            case .refused(.changedMeanwhile): continue
+            case .refused(let refusal): throw .refused(refusal.sentence)
             }
         }
-        return .busy(
+        throw .busy(
             "The members are changing, and this node may be one of the new ones. Retry in a moment."
         )
     }

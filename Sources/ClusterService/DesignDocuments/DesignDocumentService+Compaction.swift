@@ -34,12 +34,11 @@ extension DesignDocumentService {
     /// A node that has not opened the indexes yet is asked again, for two seconds. Nodes that do not answer
     /// delay the outcome by four seconds at most.
     ///
-    /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown`, or `.failed`
-    ///   with the nodes that have not begun.
+    /// - Throws: `unknown`, or `failed` with the nodes that have not begun.
     package func compactViews(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async throws(DesignDocumentError) {
+    ) async throws(AdministrationError) {
         let deadline = cluster.monotonicNanoseconds + Self.beginningNanoseconds
         var begun: Set<NodeNumber> = []
         while true {
@@ -63,10 +62,9 @@ extension DesignDocumentService {
     }
 
     /// The error of a compaction that these nodes have not begun, and that others have or have not.
-    private static func refusal(_ missing: [NodeRecord], hasBegun: Bool) -> DesignDocumentError {
+    private static func refusal(_ missing: [NodeRecord], hasBegun: Bool) -> AdministrationError {
         let names = missing.map(\.otpNode).joined(separator: ", ")
-        return DesignDocumentError(
-            .failed,
+        return .failed(
             hasBegun
                 ? "Compaction has begun, but not on \(names): the node does not answer, or its indexes "
                     + "are not open. Retry."
@@ -77,11 +75,11 @@ extension DesignDocumentService {
 
     /// Ends compactions that are still copying, on all nodes that answer.
     ///
-    /// - Throws: `DesignDocumentError` with the code `.bucketUnknown` or `.documentUnknown`.
+    /// - Throws: `unknown`.
     package func cancelViewCompaction(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async throws(DesignDocumentError) {
+    ) async throws(AdministrationError) {
         let (orders, servers) = try compactionOrders(isCancellation: true, name, bucket)
         // A node that does not answer compacts to the end, which is no error.
         _ = await carryOut(orders, on: servers)
@@ -92,13 +90,9 @@ extension DesignDocumentService {
         isCancellation: Bool,
         _ name: String,
         _ bucketName: String
-    ) throws(DesignDocumentError) -> (orders: [ViewCompactionOrder], servers: [NodeRecord]) {
-        guard let bucket = cluster.state.bucket(named: bucketName) else {
-            throw DesignDocumentError(.bucketUnknown, "There is no bucket \"\(bucketName)\".")
-        }
-        guard let document = bucket.designDocument(named: name) else {
-            throw DesignDocumentError(.documentUnknown, "There is no such design document.")
-        }
+    ) throws(AdministrationError) -> (orders: [ViewCompactionOrder], servers: [NodeRecord]) {
+        let bucket = try require(bucketName)
+        guard let document = bucket.designDocument(named: name) else { throw .unknown }
         guard !document.definition.views.isEmpty else { return ([], []) }
         let order = ViewCompactionOrder(
             bucket: bucket.settings.uuid,

@@ -2,33 +2,7 @@ package import Orchestration
 internal import Seams
 package import Vocabulary
 
-/// Why a request about a design document was refused.
-package struct DesignDocumentError: Error, Hashable, Sendable, CustomStringConvertible {
-    package enum Code: Hashable, Sendable {
-        case bucketUnknown
-        case documentUnknown
-        /// The document is not the one that the request names.
-        case differs
-        /// The text, the name, or the source of a function breaks a rule.
-        case invalid
-        /// The document, or all of them together, would be too large.
-        case tooLarge
-        /// This node may not open as many files as the views need.
-        case descriptorsExhausted
-        /// The cluster did not agree on the change, or the node is stopping; it may still be applied.
-        case failed
-    }
-
-    package let code: Code
-    /// A sentence for the user.
-    package let description: String
-
-    package init(_ code: Code, _ description: String) {
-        self.code = code
-        self.description = description
-    }
-}
-
+/// Design documents of buckets: read, put, delete.
 package final class DesignDocumentService: Sendable {
     let cluster: Cluster
 
@@ -56,17 +30,16 @@ package final class DesignDocumentService: Sendable {
     ///   - bucket: The bucket's name.
     ///   - precondition: The revision that the document must have.
     /// - Returns: The document as it is then.
-    /// - Throws: `DesignDocumentError` with any code except `.documentUnknown`.
+    /// - Throws: `unknown`, `differs`, `refused`, `busy` or `failed`.
     package func putDesignDocument(
         _ name: String,
         body: [UInt8],
         inBucket bucket: String,
         precondition: Precondition<String> = .any
-    ) async throws(DesignDocumentError) -> DesignDocument {
+    ) async throws(AdministrationError) -> DesignDocument {
         let record = try require(bucket)
         guard body.count <= Limits.designDocumentBytesMax else {
-            throw DesignDocumentError(
-                .tooLarge,
+            throw .refused(
                 "The design document has \(body.count) bytes; at most "
                     + "\(Limits.designDocumentBytesMax) are possible."
             )
@@ -76,7 +49,7 @@ package final class DesignDocumentService: Sendable {
             try DesignDefinition.check(name: name)
             definition = try DesignDefinition(of: body)
         } catch {
-            throw DesignDocumentError(.invalid, error.description)
+            throw .refused(error.description)
         }
         let change = DesignDocumentChange(
             bucket: record.settings.uuid,
@@ -92,7 +65,7 @@ package final class DesignDocumentService: Sendable {
         do throws(DesignFlaw) {
             try await checkSources(of: definition, forBucket: record.settings.uuid)
         } catch {
-            throw DesignDocumentError(.invalid, error.description)
+            throw .refused(error.description)
         }
         guard let document = try await carry(change, inBucket: bucket) else {
             throw error(for: .changedMeanwhile)
@@ -104,7 +77,7 @@ package final class DesignDocumentService: Sendable {
     private func basis(
         _ document: DesignDocument?,
         _ precondition: Precondition<String>
-    ) throws(DesignDocumentError) -> DesignRevision? {
+    ) throws(AdministrationError) -> DesignRevision? {
         guard precondition.permits(document?.revision.description) else {
             throw error(for: .changedMeanwhile)
         }
@@ -117,13 +90,12 @@ package final class DesignDocumentService: Sendable {
     ///   - name: Without `_design/`.
     ///   - bucket: The bucket's name.
     ///   - precondition: The revision that the document must have.
-    /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown`, `.differs` or
-    ///   `.failed`.
+    /// - Throws: `unknown`, `differs` or `failed`.
     package func deleteDesignDocument(
         _ name: String,
         inBucket bucket: String,
         precondition: Precondition<String> = .any
-    ) async throws(DesignDocumentError) {
+    ) async throws(AdministrationError) {
         let record = try require(bucket)
         guard let document = record.designDocument(named: name) else {
             throw error(for: .designDocumentUnknown)
@@ -153,13 +125,13 @@ package final class DesignDocumentService: Sendable {
     ///   - updateMinChanges: Changes until an update; nil leaves the option as it is.
     ///   - replicaUpdateMinChanges: The same for the index of replicas.
     /// - Returns: The document as it is then.
-    /// - Throws: `DesignDocumentError` with any code.
+    /// - Throws: As `putDesignDocument`.
     package func setUpdateMinChanges(
         ofDesignDocument name: String,
         inBucket bucket: String,
         updateMinChanges: Int?,
         replicaUpdateMinChanges: Int?
-    ) async throws(DesignDocumentError) -> DesignDocument {
+    ) async throws(AdministrationError) -> DesignDocument {
         // A round ends without a document if another request changed it meanwhile.
         for _ in 0..<10 {
             let record = try require(bucket)
@@ -177,15 +149,14 @@ package final class DesignDocumentService: Sendable {
             )
             if let changed = try await carry(change, inBucket: bucket) { return changed }
         }
-        throw DesignDocumentError(
-            .failed,
+        throw .failed(
             "The design document is being changed by other requests. Reload and retry."
         )
     }
 
     // MARK: Parts
 
-    private func require(_ bucket: String) throws(DesignDocumentError) -> BucketRecord {
+    func require(_ bucket: String) throws(AdministrationError) -> BucketRecord {
         guard let record = cluster.state.bucket(named: bucket) else {
             throw error(for: .bucketUnknown)
         }
@@ -216,7 +187,7 @@ package final class DesignDocumentService: Sendable {
     private func carry(
         _ change: DesignDocumentChange,
         inBucket bucket: String
-    ) async throws(DesignDocumentError) -> DesignDocument? {
+    ) async throws(AdministrationError) -> DesignDocument? {
         // An early answer for what the log would refuse.
         if let refusal = cluster.state.refusal(of: change), refusal != .changedMeanwhile {
             throw error(for: refusal, change)
@@ -245,16 +216,8 @@ package final class DesignDocumentService: Sendable {
 
     private func refusal(
         ofProposing command: ClusterCommand
-    ) async throws(DesignDocumentError) -> ClusterRefusal? {
-        let outcome: Cluster.Outcome
-        do throws(ClusterError) {
-            outcome = try await cluster.propose(command)
-        } catch {
-            throw DesignDocumentError(
-                .failed,
-                "The cluster's state could not be changed: \(error)"
-            )
-        }
+    ) async throws(AdministrationError) -> ClusterRefusal? {
+        let outcome = try await cluster.proposeChange(command)
         guard case .refused(let refusal) = outcome else { return nil }
         return refusal
     }
@@ -262,15 +225,14 @@ package final class DesignDocumentService: Sendable {
     private func error(
         for refusal: ClusterRefusal,
         _ change: DesignDocumentChange? = nil
-    ) -> DesignDocumentError {
+    ) -> AdministrationError {
         switch refusal {
-        case .bucketUnknown: DesignDocumentError(.bucketUnknown, refusal.sentence)
-        case .designDocumentUnknown: DesignDocumentError(.documentUnknown, refusal.sentence)
-        case .changedMeanwhile: DesignDocumentError(.differs, refusal.sentence)
-        case .designDocumentTooLarge: DesignDocumentError(.tooLarge, refusal.sentence)
-        case .designDocumentsTooLarge: DesignDocumentError(.tooLarge, sumSentence(change))
-        case .tooManyViews: DesignDocumentError(.tooLarge, countSentence(change))
-        default: DesignDocumentError(.failed, refusal.sentence)
+        case .bucketUnknown, .designDocumentUnknown: .unknown
+        case .changedMeanwhile: .differs
+        case .designDocumentTooLarge: .refused(refusal.sentence)
+        case .designDocumentsTooLarge: .refused(sumSentence(change))
+        case .tooManyViews: .refused(countSentence(change))
+        default: .failed(refusal.sentence)
         }
     }
 
@@ -304,11 +266,11 @@ package final class DesignDocumentService: Sendable {
     ///
     /// An index without work has no open file, and the next change of its bucket opens it.
     ///
-    /// - Throws: `DesignDocumentError.descriptorsExhausted` with the numbers and the cure.
+    /// - Throws: `busy` with the numbers and the cure.
     func requireDescriptors(
         for definition: DesignDefinition,
         in bucket: BucketRecord
-    ) throws(DesignDocumentError) {
+    ) throws(AdministrationError) {
         guard let openCount = cluster.settings.openIndexCount?() else { return }
         let present = bucket.maps
         let newCount = Set(definition.views.map(\.map)).subtracting(present).count
@@ -320,8 +282,7 @@ package final class DesignDocumentService: Sendable {
         guard newCount > 0, let obstacle = cluster.descriptors.obstacle(toOpening: files) else {
             return
         }
-        throw DesignDocumentError(
-            .descriptorsExhausted,
+        throw .busy(
             "The design document is refused: \(newCount) new indexes would be open beside "
                 + "\(restingCount) of this node that have no work now. \(obstacle)"
         )

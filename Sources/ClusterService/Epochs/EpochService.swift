@@ -52,47 +52,45 @@ package final class EpochService: Sendable {
     ///   - names: Nodes that are gone for good. All other members must answer.
     ///   - login: The administrator or local user that orders it.
     /// - Returns: What is or may be lost.
-    func formEpoch(without names: [String], by login: String) async -> MembershipOutcome {
+    /// - Throws: `refused`, `busy` or `failed`.
+    func formEpoch(
+        without names: [String],
+        by login: String
+    ) async throws(AdministrationError) -> String {
         var gone: [NodeNumber] = []
         for name in names {
             guard let node = cluster.node(named: name) else {
-                return .refused("Unknown server given.")
+                throw .refused("Unknown server given.")
             }
             gone.append(node.number)
         }
         guard !gone.contains(cluster.thisNode) else {
-            return .refused(
+            throw .refused(
                 "This node cannot fail itself over. Send the request to a node that stays."
             )
         }
         // The epoch began at an earlier request; only wait for it.
-        if gone.allSatisfy(cluster.state.leftBehind.contains) { return await epochSettled() }
+        if gone.allSatisfy(cluster.state.leftBehind.contains) { return try await epochSettled() }
         let id = cluster.environment.entropy.next() | 1
         guard await cluster.onControl({ self.beginForming(id) }) else {
-            return .busy("A new epoch is being formed. Retry in a moment.")
+            throw .busy("A new epoch is being formed. Retry in a moment.")
         }
-        let outcome = await form(id, without: gone, by: login)
+        let result = await Result(of: try await form(id, without: gone, by: login))
         core.withLock { core in
             if core.forming?.id == id { core.forming = nil }
         }
-        if let outcome {
-            await cluster.onControl { self.cluster.member.deafUntil = 0 }
-            return outcome
-        }
-        return await epochSettled()
+        if case .failure = result { await cluster.onControl { self.cluster.member.deafUntil = 0 } }
+        try result.get()
+        return try await epochSettled()
     }
 
-    /// Forms the epoch; nil if it is on this node's disk.
+    /// Forms the epoch; returns once it is on this node's disk.
     private func form(
         _ id: UInt64,
         without gone: [NodeNumber],
         by login: String
-    ) async -> MembershipOutcome? {
-        let survey: EpochSurvey
-        switch await surveyed(id, without: gone) {
-        case .success(let found): survey = found
-        case .failure(let refusal): return refusal.outcome
-        }
+    ) async throws(AdministrationError) {
+        let survey = try await surveyed(id, without: gone)
         var state = survey.state
         let index = survey.best.lastIndex + 1
         let term = survey.positions.values.map(\.term).reduce(survey.best.lastTerm, max) + 1
@@ -111,9 +109,9 @@ package final class EpochService: Sendable {
         switch state.apply(.newEpoch(command), at: index) {
         case .applied, .repeated: break
         case .refused(.lastActiveNode):
-            return .refused("Last active node cannot be failed over.")
+            throw .refused("Last active node cannot be failed over.")
         case .refused(let refusal):
-            return .refused("A new epoch cannot begin. \(refusal.sentence)")
+            throw .refused("A new epoch cannot begin. \(refusal.sentence)")
         }
         let plan = VoterPlan(
             state.members.map {
@@ -140,20 +138,19 @@ package final class EpochService: Sendable {
             learners: plan.learners,
             state: state.encoded()
         )
-        if let reason = await adopt(handover) { return .failed(reason) }
+        if let reason = await adopt(handover) { throw .failed(reason) }
         for node in survivors where node != cluster.thisNode {
             cluster.executor.spawn { await self.bringOver(node) }
         }
-        return nil
     }
 
     /// Waits until no vBucket depends on nodes left behind, and reports the result.
-    private func epochSettled() async -> MembershipOutcome {
+    private func epochSettled() async throws(AdministrationError) -> String {
         let isSettled = await cluster.whenChanged(within: Self.settlingTimeoutNanoseconds) {
             $0.leftBehind.isEmpty
         }
         guard isSettled else {
-            return .failed(
+            throw .failed(
                 "A new epoch began on this node, but its nodes have not completed the change. "
                     + "Check that they run, and repeat the request."
             )
@@ -163,15 +160,11 @@ package final class EpochService: Sendable {
                 .epochReport,
                 timeoutNanoseconds: 2_000_000_000
             ), !sentence.isEmpty
-        else { return .done("A new epoch began; the log of its first leader says what was lost.") }
-        return .done(sentence)
+        else { return "A new epoch began; the log of its first leader says what was lost." }
+        return sentence
     }
 
     // MARK: Surveying the members
-
-    private struct Refusal: Error {
-        let outcome: MembershipOutcome
-    }
 
     private struct EpochSurvey {
         var positions: [NodeNumber: EpochPosition] = [:]
@@ -184,7 +177,7 @@ package final class EpochService: Sendable {
     private func surveyed(
         _ id: UInt64,
         without gone: [NodeNumber]
-    ) async -> Result<EpochSurvey, Refusal> {
+    ) async throws(AdministrationError) -> EpochSurvey {
         let own = cluster.thisNode
         let whole: Result<(EpochPosition, ClusterState), ClusterError> = await cluster.onControl {
             let member = self.cluster.member
@@ -195,7 +188,7 @@ package final class EpochService: Sendable {
             }
         }
         guard case .success(let (position, state)) = whole else {
-            return .failure(Refusal(outcome: .failed("This node's log cannot be read.")))
+            throw .failed("This node's log cannot be read.")
         }
         var survey = EpochSurvey(positions: [own: position], best: position, state: state)
         while true {
@@ -203,35 +196,32 @@ package final class EpochService: Sendable {
                 !gone.contains(node.number) && survey.positions[node.number] == nil
                     && node.membership != .joining
             }
-            guard !asked.isEmpty else { return .success(survey) }
+            guard !asked.isEmpty else { return survey }
             let answers = await ask(.survey(forming: id), of: asked.map(\.number))
             var silent: [NodeRecord] = []
             for node in asked {
                 switch answers[node.number] {
                 case .position(let position):
                     if let reason = reason(against: position, of: node) {
-                        return .failure(Refusal(outcome: .refused(reason)))
+                        throw .refused(reason)
                     }
                     survey.positions[node.number] = position
                 case .refused(let reason):
                     let name = "\(node.host):\(node.ports.admin)"
-                    return .failure(Refusal(outcome: .busy("\(name) refused: \(reason)")))
+                    throw .busy("\(name) refused: \(reason)")
                 default: if node.membership == .active { silent.append(node) }
                 }
             }
-            guard silent.isEmpty else {
-                return .failure(Refusal(outcome: .refused(Self.sentence(silent))))
-            }
+            guard silent.isEmpty else { throw .refused(Self.sentence(silent)) }
             let best = survey.positions.max { EpochPosition.isBehind($0.value, $1.value) }
             guard let best, EpochPosition.isBehind(survey.best, best.value) else {
-                return .success(survey)
+                return survey
             }
             guard case .state(let bytes) = await ask(.state(forming: id), of: [best.key])[best.key],
                 case .state(let state) = ClusterState.decode(bytes),
                 state.uuid == self.cluster.state.uuid
             else {
-                let reason = "The node with the newest log did not send it. Retry."
-                return .failure(Refusal(outcome: .failed(reason)))
+                throw .failed("The node with the newest log did not send it. Retry.")
             }
             survey.best = best.value
             survey.state = state

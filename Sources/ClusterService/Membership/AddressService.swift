@@ -147,36 +147,38 @@ package final class AddressService: Sendable {
     }
 
     /// Sets the address at which external clients reach this node; nil removes it.
-    package func setAlternate(_ address: AlternateAddress?) async -> MembershipOutcome {
+    ///
+    /// - Throws: `refused` or `failed`.
+    package func setAlternate(_ address: AlternateAddress?) async throws(AdministrationError) {
         let change = AlternateChange(number: cluster.thisNode, address: address)
-        guard let outcome = await cluster.carryMembership(.setAlternate(change)) else {
-            let host = address.map { "are sent to \($0.host)" } ?? "have no address of their own"
-            cluster.logEvent(.info, .node, "External clients \(host) for this node.")
-            return .done("")
-        }
-        return outcome
+        try await cluster.carryMembership(.setAlternate(change))
+        let host = address.map { "are sent to \($0.host)" } ?? "have no address of their own"
+        cluster.logEvent(.info, .node, "External clients \(host) for this node.")
     }
 
     /// Renames this node; only possible while the cluster has no other node.
-    package func rename(to name: String) async -> MembershipOutcome {
+    ///
+    /// - Throws: `refused` or `failed`.
+    package func rename(to name: String) async throws(AdministrationError) {
         let state = cluster.state
         guard let own = state.node(number: cluster.thisNode) else {
-            return .failed("This node is not ready yet.")
+            throw .failed("This node is not ready yet.")
         }
-        if own.host == name { return .done(own.otpNode) }
-        guard state.nodes.count == 1 else { return .refused(Self.isKnownByName) }
+        if own.host == name { return }
+        guard state.nodes.count == 1 else { throw .refused(Self.isKnownByName) }
         let question = ProbeRequest(host: name, port: own.ports.admin, path: "/pools")
         if case .unreachable(let reason) = await probe.ask(question) {
-            return .refused("This node cannot be reached by the name \(name): \(reason)")
+            throw .refused("This node cannot be reached by the name \(name): \(reason)")
         }
         var address = NodeAddress(number: own.number, host: name, ports: own.ports)
         address.isOfLoneNode = true
-        guard let outcome = await cluster.carryMembership(.setNode(address)) else {
-            cluster.logEvent(.info, .node, "This node is known by the name \(name) now.")
-            return .done(name)
+        do throws(AdministrationError) {
+            try await cluster.carryMembership(.setNode(address))
+        } catch {
+            // If a node was added meanwhile, the log has refused the new name.
+            throw cluster.state.nodes.count == 1 ? error : .refused(Self.isKnownByName)
         }
-        // If a node was added meanwhile, the log has refused the new name.
-        return self.cluster.state.nodes.count == 1 ? outcome : .refused(Self.isKnownByName)
+        cluster.logEvent(.info, .node, "This node is known by the name \(name) now.")
     }
 
     private static let isKnownByName =
@@ -191,33 +193,33 @@ package final class AddressService: Sendable {
     ///   - host: The new node's name.
     ///   - ownAddress: This node's address on a connection with the new node.
     ///   - isChanging: Whether this node gets that address as its name if it has none that others reach.
-    /// - Returns: Why they cannot; nil if they can.
+    /// - Throws: `refused` if they cannot, or `failed`.
     func reconcileNames(
         as host: String,
         ownAddress: String,
         isChanging: Bool = true
-    ) async -> MembershipOutcome? {
+    ) async throws(AdministrationError) {
         let members = cluster.state.members
         let reached = await reachedFromElsewhere(members)
         if await isLoopback(host) {
-            guard let reached else { return nil }
-            return .refused(
+            guard let reached else { return }
+            throw .refused(
                 "Prepare join failed. \"\(host)\" leads every machine to itself, but the nodes of "
                     + "this cluster have names that other machines can reach, such as "
                     + "\(reached.host). Add the node by such an address or host name. A node that "
                     + "joins by its own request gets one if it names \(reached.place)."
             )
         }
-        guard reached == nil, members.contains(where: \.isLoopback) else { return nil }
+        guard reached == nil, members.contains(where: \.isLoopback) else { return }
         guard members.count == 1, let own = members.first, own.number == cluster.thisNode else {
-            return .refused(
+            throw .refused(
                 "Prepare join failed. The nodes of this cluster know each other by loopback "
                     + "addresses, so \(host) could not reach them. Add it by a loopback address if "
                     + "it runs on the same machine. Otherwise create a new cluster of nodes that "
                     + "are added by reachable addresses."
             )
         }
-        return await renameLoneNode(
+        try await renameLoneNode(
             ownAddress,
             insteadOf: own,
             for: host,
@@ -231,26 +233,26 @@ package final class AddressService: Sendable {
         insteadOf own: NodeRecord,
         for host: String,
         isChanging: Bool
-    ) async -> MembershipOutcome? {
+    ) async throws(AdministrationError) {
         if let bound = cluster.core.withLock({ $0.address?.host }), Self.isLoopback(digits: bound) {
-            return .refused(
+            throw .refused(
                 "Prepare join failed. This node listens on \(bound) only, where \(host) could not "
                     + "reach it. Start it with --bind and a reachable address, or 0.0.0.0 for all "
                     + "addresses."
             )
         }
         guard !address.isEmpty, !Self.isLoopback(digits: address) else {
-            return .refused(
+            throw .refused(
                 "Prepare join failed. This node is known by the loopback address \(own.host), so "
                     + "\(host) could not reach it. Give it a reachable name "
                     + "(POST /node/controller/rename)."
             )
         }
-        guard isChanging else { return nil }
+        guard isChanging else { return }
         var change = NodeAddress(number: own.number, host: address, ports: own.ports)
         change.isOfLoneNode = true
         // If another node was added, the caller sees other names and checks again.
-        return await cluster.carryMembership(.setNode(change), expecting: .changedMeanwhile)
+        try await cluster.carryMembership(.setNode(change), expecting: .changedMeanwhile)
     }
 
     /// The first node whose name is not a loopback address; nil if there is none.

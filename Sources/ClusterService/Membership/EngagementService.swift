@@ -330,18 +330,20 @@ package final class EngagementService: Sendable {
     }
 
     /// Makes this node a new node without a cluster.
-    package func reset() async -> MembershipOutcome {
+    ///
+    /// - Throws: `refused` or `failed`.
+    package func reset() async throws(AdministrationError) {
         // If the inviting node has failed, this node would wait for a cluster without end.
-        guard cluster.state.isProvisioned || cluster.isInvited else { return .done("") }
-        guard cluster.state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
+        guard cluster.state.isProvisioned || cluster.isInvited else { return }
+        guard cluster.state.nodes.count <= 1 else { throw .refused(Self.hasOthers) }
         await cluster.onControl { self.leave(ifAlone: true) }
         let isOver = await cluster.whenChanged(within: 10_000_000_000) { [weak self] state in
             state.nodes.count > 1 || !state.isProvisioned && self?.cluster.isInvited == false
         }
         // If a node was added meanwhile, this node stays in the cluster.
-        guard cluster.state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
+        guard cluster.state.nodes.count <= 1 else { throw .refused(Self.hasOthers) }
         await cluster.awaitInitToken()
-        return isOver ? .done("") : .failed("The node could not be reset. See its log.")
+        guard isOver else { throw .failed("The node could not be reset. See its log.") }
     }
 
     private static let hasOthers =

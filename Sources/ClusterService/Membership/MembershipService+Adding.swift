@@ -25,7 +25,8 @@ extension MembershipService {
     ///   - services: Its services; only `kv` is possible.
     ///   - group: Its server group; nil for the first.
     ///   - login: The administrator or local user that orders it.
-    /// - Returns: The node's name, or why it cannot be added.
+    /// - Returns: The node's name.
+    /// - Throws: `refused`, `busy` or `failed`.
     package func addNode(
         _ address: String,
         token: String,
@@ -33,64 +34,65 @@ extension MembershipService {
         services: [String],
         group: String? = nil,
         by login: String
-    ) async -> MembershipOutcome {
+    ) async throws(AdministrationError) -> String {
         guard services.allSatisfy({ $0 == "kv" || $0.isEmpty }) else {
-            return .refused("The only service that nodes can have is kv.")
+            throw .refused("The only service that nodes can have is kv.")
         }
         guard let (host, port) = Self.parse(address) else {
-            return .refused("\"\(address)\" is not a host name with an optional port.")
+            throw .refused("\"\(address)\" is not a host name with an optional port.")
         }
-        if let refusal = Self.refusal(ofScheme: address, port) { return refusal }
-        if let refusal = refusalOfAdding { return refusal }
+        try Self.checkScheme(of: address, port)
+        try checkAdding()
         let trust = JoinTrust.adding(token: token, fingerprint: fingerprint)
-        do {
-            let (peerPort, ownAddress) = try await patiently(host, port) {
-                () async throws(JoinRefusal) in
-                try await Introduction.ask(host, port, by: self.addresses.probe)
-            }
-            // The node has proved nothing yet, so nothing is changed.
-            let refusal = await addresses.reconcileNames(
-                as: host,
-                ownAddress: ownAddress,
-                isChanging: false
-            )
-            if let refusal { return refusal }
-            let place = PeerAddress(host: host, port: peerPort, key: nil)
-            let contact = try await patiently(host, port) { () async throws(JoinRefusal) in
-                try await self.describe(place, trust)
-            }
-            try contact.description.requireLevel(cluster.state.featureLevel)
-            return await add(contact, at: host, trust, group: group, by: login)
-        } catch {
-            if case .provisioned(let uuid) = error, uuid == cluster.state.uuid {
-                return .refused(
-                    "Prepare join failed. The node \(host):\(port) is part of this cluster already."
-                )
-            }
-            return refused(error, host, port)
+        let (peerPort, ownAddress) = try await patiently(host, port) {
+            () async throws(JoinRefusal) in
+            try await Introduction.ask(host, port, by: self.addresses.probe)
         }
+        // The node has proved nothing yet, so nothing is changed.
+        try await addresses.reconcileNames(as: host, ownAddress: ownAddress, isChanging: false)
+        let place = PeerAddress(host: host, port: peerPort, key: nil)
+        let contact = try await patiently(host, port) { () async throws(JoinRefusal) in
+            try await self.describe(place, trust)
+        }
+        try requireLevel(of: contact.description, host, port)
+        return try await add(contact, at: host, trust, group: group, by: login)
     }
 
-    /// The outcome of a refusal, with an event if the other side did not prove what it should.
+    /// - Throws: `refused` if a node cannot be a member of a cluster of the present level.
+    private func requireLevel(
+        of node: NodeDescription,
+        _ host: String,
+        _ port: UInt16
+    ) throws(AdministrationError) {
+        let required = cluster.state.featureLevel
+        guard node.level < required else { return }
+        throw refused(.levelTooLow(node.level, required: required), host, port)
+    }
+
+    /// The error of a refusal, with an event if the other side did not prove what it should.
     private func refused(
         _ refusal: JoinRefusal,
         _ host: String,
         _ port: UInt16
-    ) -> MembershipOutcome {
+    ) -> AdministrationError {
         let text = refusal.sentence(host, port)
         switch refusal {
+        case .provisioned(let uuid) where uuid == cluster.state.uuid:
+            return .refused(
+                "Prepare join failed. The node \(host):\(port) is part of this cluster already."
+            )
         case .wrongFingerprint, .wrongToken: cluster.logEvent(.warning, .node, text)
         default: break
         }
         return .refused(text)
     }
 
-    /// Why no node can be added now; nil if one can.
-    private var refusalOfAdding: MembershipOutcome? {
+    /// - Throws: `refused` or `busy` if no node can be added now.
+    private func checkAdding() throws(AdministrationError) {
         guard cluster.state.isProvisioned else {
-            return .refused("This node is not part of a cluster.")
+            throw .refused("This node is not part of a cluster.")
         }
-        return cluster.state.rebalance == nil ? nil : .busy(Self.rebalanceRuns)
+        guard cluster.state.rebalance == nil else { throw .busy(Self.rebalanceRuns) }
     }
 
     /// A node that may be added, as it has described itself.
@@ -105,18 +107,17 @@ extension MembershipService {
         _ trust: JoinTrust,
         group: String?,
         by login: String
-    ) async -> MembershipOutcome {
+    ) async throws(AdministrationError) -> String {
         let description = contact.description
         if let known = cluster.state.nodes.first(where: { $0.uuid == description.uuid }) {
-            return .refused(
+            throw .refused(
                 "Prepare join failed. The node \(host):\(description.ports.admin) is part of this "
                     + "cluster already, as \(known.host):\(known.ports.admin)."
             )
         }
         for _ in 0..<Self.invitationsMax {
             let names = cluster.state.namesRevision
-            let refusal = await addresses.reconcileNames(as: host, ownAddress: contact.met.ownHost)
-            if let refusal { return refusal }
+            try await addresses.reconcileNames(as: host, ownAddress: contact.met.ownHost)
             let new = description.node(
                 at: host,
                 identity: contact.met.key,
@@ -124,11 +125,11 @@ extension MembershipService {
                 names: names
             )
             guard let new else {
-                return .refused(JoinRefusal.notDivan.sentence(host, description.ports.admin))
+                throw .refused(JoinRefusal.notDivan.sentence(host, description.ports.admin))
             }
-            if let outcome = await invite(new, trust, by: login) { return outcome }
+            if let name = try await invite(new, trust, by: login) { return name }
         }
-        return .busy("Other nodes are being added or renamed. Retry.")
+        throw .busy("Other nodes are being added or renamed. Retry.")
     }
 
     /// Asks a node again if that may help.
@@ -140,14 +141,14 @@ extension MembershipService {
         _ host: String,
         _ port: UInt16,
         _ ask: @Sendable () async throws(JoinRefusal) -> Result
-    ) async throws(JoinRefusal) -> Result {
+    ) async throws(AdministrationError) -> Result {
         var attempts = Self.descriptionAttemptsMax
         while true {
-            do {
+            do throws(JoinRefusal) {
                 return try await ask()
             } catch {
                 guard attempts > 0, cluster.isServing, isTemporary(error, host, port) else {
-                    throw error
+                    throw refused(error, host, port)
                 }
             }
             attempts -= 1
@@ -229,9 +230,12 @@ extension MembershipService {
     }
 
     /// Refuses a port with TLS that is not the known one, which stands for the plain one.
-    private static func refusal(ofScheme address: String, _ port: UInt16) -> MembershipOutcome? {
-        guard address.hasPrefix("https://"), port != 8_091 else { return nil }
-        return .refused(
+    private static func checkScheme(
+        of address: String,
+        _ port: UInt16
+    ) throws(AdministrationError) {
+        guard address.hasPrefix("https://"), port != 8_091 else { return }
+        throw .refused(
             "Name the plain admin port of the node, without https: it is asked for the port of its peers "
                 + "only, and these connections are secured by the keys of the nodes."
         )
@@ -267,19 +271,19 @@ extension MembershipService {
 
     /// Adds the node to the state, has it join this cluster, and waits until it has the metadata.
     ///
-    /// - Returns: Nil if the names of the nodes changed meanwhile, so that its name must be checked
-    ///   again.
+    /// - Returns: The name of the node; nil if the names of the nodes changed meanwhile, so that its name
+    ///   must be checked again.
     private func invite(
         _ new: NewNode,
         _ trust: JoinTrust,
         by login: String
-    ) async -> MembershipOutcome? {
+    ) async throws(AdministrationError) -> String? {
         let host = new.host
         let outcome: ClusterOutcome
         do throws(ClusterError) {
             outcome = try await cluster.member.propose(.addNode(new), by: login)
         } catch {
-            return .failed("The cluster did not agree on adding the node: \(error)")
+            throw .failed("The cluster did not agree on adding the node: \(error)")
         }
         var number: NodeNumber?
         for case .nodeAdded(let added) in outcome.effects { number = added }
@@ -290,9 +294,9 @@ extension MembershipService {
         guard let number else {
             switch outcome {
             case .refused(.changedMeanwhile): return nil
-            case .refused(.rebalanceRunning): return .busy(Self.rebalanceRuns)
+            case .refused(.rebalanceRunning): throw .busy(Self.rebalanceRuns)
             case .refused(.nodeTooSmall):
-                return .refused(
+                throw .refused(
                     "Prepare join failed. The memory quota of this cluster, "
                         + "\(cluster.state.memoryQuota >> 20) MB on each node, is more than the node "
                         + "\(host):\(new.ports.admin) can give: at most "
@@ -301,31 +305,31 @@ extension MembershipService {
                         + "/pools/default), or add a node with more memory."
                 )
             case .refused(.levelTooLow):
-                return .refused(
+                throw .refused(
                     JoinRefusal.levelTooLow(new.level, required: cluster.state.featureLevel)
                         .sentence(host, new.ports.admin)
                 )
             case .refused(let refusal) where refusal != .nodeExists:
-                return .refused("Prepare join failed. \(refusal.sentence)")
+                throw .refused("Prepare join failed. \(refusal.sentence)")
             default:
-                return .refused("Prepare join failed. \(host) is part of this cluster already.")
+                throw .refused("Prepare join failed. \(host) is part of this cluster already.")
             }
         }
         if let reason = await engage(number, new, trust) {
-            _ = await cluster.carryMembership(.removeNode(number))
-            return .refused("Join completion failed. \(reason)")
+            _ = await Result(of: try await cluster.carryMembership(.removeNode(number)))
+            throw .refused("Join completion failed. \(reason)")
         }
         _ = await cluster.whenChanged(within: Self.joinTimeoutNanoseconds) {
             $0.node(number: number)?.membership != .joining
         }
         guard let node = cluster.state.node(number: number), node.membership != .joining else {
-            return .failed(
+            throw .failed(
                 "The node \(host) was invited but did not receive the cluster's metadata. Check "
                     + "that it runs."
             )
         }
         cluster.logEvent(.info, .node, "Node \(host):\(new.ports.admin) joined the cluster.")
-        return .done(node.otpNode)
+        return node.otpNode
     }
 
     /// Sends a new node the cluster's identity; returns why the node refused, or nil.
@@ -385,23 +389,23 @@ extension MembershipService {
     ///   - login: A login of the cluster, which is sent only to the member with `fingerprint`, or on
     ///     this machine.
     ///   - fingerprint: The fingerprint of the member's key; nil if the operator names none.
-    /// - Returns: This node's name, or why it was not added.
+    /// - Throws: `refused`, `busy` or `failed`.
     package func joinCluster(
         at address: String,
         login: (user: String, password: String),
         fingerprint: String? = nil
-    ) async -> MembershipOutcome {
+    ) async throws(AdministrationError) {
         guard !cluster.state.isProvisioned else {
-            return .refused(
+            throw .refused(
                 "Node is already provisioned. To join use controller/addNode api of the cluster"
             )
         }
         guard let (host, port) = Self.parse(address) else {
-            return .refused("\"\(address)\" is not a host name with an optional port.")
+            throw .refused("\"\(address)\" is not a host name with an optional port.")
         }
-        if let refusal = Self.refusal(ofScheme: address, port) { return refusal }
+        try Self.checkScheme(of: address, port)
         guard let own = cluster.state.node(number: cluster.thisNode) else {
-            return .refused("This node is not ready yet.")
+            throw .refused("This node is not ready yet.")
         }
         // One at a time: the member that is named last must not keep that of another request out.
         let isFree = engagement.core.withLock { core in
@@ -409,13 +413,13 @@ extension MembershipService {
             core.expectedInviter = []
             return true
         }
-        guard isFree else { return .busy("This node is joining a cluster already.") }
+        guard isFree else { throw .busy("This node is joining a cluster already.") }
         defer { engagement.core.withLock { $0.expectedInviter = nil } }
         let isLocal = await addresses.isLoopback(host)
         let description = NodeDescription(own)
         let trust = JoinTrust.joining(fingerprint: fingerprint)
         let answer: EngageAnswer
-        do {
+        do throws(JoinRefusal) {
             let (peerPort, _) = try await Introduction.ask(host, port, by: addresses.probe)
             let (_, bytes) = try await callStranger(
                 PeerAddress(host: host, port: peerPort, key: nil),
@@ -432,21 +436,22 @@ extension MembershipService {
                     description: description
                 ).encoded
             }
-            guard let read = EngageAnswer(message: bytes) else { throw JoinRefusal.notDivan }
+            guard let read = EngageAnswer(message: bytes) else { throw .notDivan }
             answer = read
         } catch {
-            return refused(error as? JoinRefusal ?? .notDivan, host, port)
+            throw refused(error, host, port)
         }
         guard answer.refusal.isEmpty else {
-            return .refused(ForeignSentences.text(ofRefusal: answer.refusal))
+            throw .refused(ForeignSentences.text(ofRefusal: answer.refusal))
         }
         // The caller gets its answer only once the cluster's state is here, with its password.
         let isIn = await cluster.whenChanged(within: Cluster.engageTimeoutNanoseconds) { state in
             state.isProvisioned && state.node(number: self.cluster.thisNode) != nil
         }
         await cluster.awaitInitToken()
-        if isIn { return .done(own.otpNode) }
-        return .failed("The cluster added this node, but has not sent its metadata yet.")
+        guard isIn else {
+            throw .failed("The cluster added this node, but has not sent its metadata yet.")
+        }
     }
 
     /// A node on another machine or on this one requests to be added, with a login of this cluster.
@@ -459,11 +464,11 @@ extension MembershipService {
             return answer(EngageAnswer(refusal: "The request is malformed.").encoded)
         }
         cluster.executor.spawn {
-            let outcome = await self.addRequested(request, stranger)
-            switch outcome {
-            case .done: answer(EngageAnswer().encoded)
-            case .refused(let text), .busy(let text), .failed(let text):
-                answer(EngageAnswer(refusal: text).encoded)
+            do throws(AdministrationError) {
+                try await self.addRequested(request, stranger)
+                answer(EngageAnswer().encoded)
+            } catch {
+                answer(EngageAnswer(refusal: error.description).encoded)
             }
         }
     }
@@ -471,43 +476,32 @@ extension MembershipService {
     private func addRequested(
         _ request: JoinRequest,
         _ stranger: Stranger
-    ) async -> MembershipOutcome {
+    ) async throws(AdministrationError) {
         let host = stranger.address.host
-        if let refusal = refusalOfAdding { return refusal }
+        try checkAdding()
         let delay = users.strangers.delayNanoseconds(from: host, at: cluster.monotonicNanoseconds)
         if delay > 0 { await cluster.executor.sleep(nanoseconds: delay) }
         // One login at a time for each address, so that each one waits for the refusals before it.
         guard core.withLock({ $0.joinLogins.insert(host).inserted }) else {
-            return .busy("Another request to join from \(host) is being checked. Retry.")
+            throw .busy("Another request to join from \(host) is being checked. Retry.")
         }
         let login = await users.checkLogin(request.user, request.password, from: host)
         if login == nil { users.noteRefusedLogin(request.user, from: host) }
         core.withLock { _ = $0.joinLogins.remove(host) }
-        guard let login else { return .refused("The cluster refused user and password.") }
+        guard let login else { throw .refused("The cluster refused user and password.") }
         guard cluster.state.allows(login.name, .securityWrite) else {
-            return .refused(
+            throw .refused(
                 "The user \"\(request.user)\" may not add nodes: that needs a role with the "
                     + "permission \(Permission.securityWrite.text), such as admin."
             )
         }
         let contact = Contact(description: request.description, met: stranger)
-        do {
-            try contact.description.requireLevel(cluster.state.featureLevel)
-        } catch {
-            return .refused(error.sentence(request.host, request.description.ports.admin))
-        }
+        try requireLevel(of: contact.description, request.host, request.description.ports.admin)
         // The node that requests it has proved its key on this connection.
         let trust = JoinTrust.adding(
             token: "",
             fingerprint: NodeKeys.fingerprint(of: stranger.key)
         )
-        return await add(contact, at: request.host, trust, group: nil, by: request.user)
-    }
-}
-
-extension NodeDescription {
-    /// - Throws: `levelTooLow` if the node cannot be a member of a cluster of this level.
-    fileprivate func requireLevel(_ required: FeatureLevel) throws(JoinRefusal) {
-        guard level >= required else { throw .levelTooLow(level, required: required) }
+        _ = try await add(contact, at: request.host, trust, group: nil, by: request.user)
     }
 }

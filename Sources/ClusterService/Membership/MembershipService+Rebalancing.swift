@@ -2,22 +2,6 @@ internal import Bytes
 package import Orchestration
 internal import Seams
 
-/// The result of a request for a rebalance.
-package enum RebalanceRequestOutcome: Hashable, Sendable {
-    case running(id: String)
-    case noNodes
-    /// The named nodes are not all nodes of the cluster.
-    case mismatch
-    case noNodesLeft
-    /// A bucket that was named for delta recovery does not exist.
-    case deltaImpossible
-    /// Nodes to be failed over gracefully have the only copies of some vBuckets.
-    case wouldLose
-    /// Another operation is running.
-    case busy(String)
-    case failed(String)
-}
-
 /// Rebalance: start, progress, stop.
 extension MembershipService {
     /// Starts a rebalance of all vBuckets over `known` without `ejected`.
@@ -28,36 +12,37 @@ extension MembershipService {
     ///   - deltaBuckets: Buckets that must be recovered from the data that returning nodes still
     ///     have; the rebalance does so for every existing bucket.
     ///   - login: The administrator or local user that orders it.
-    /// - Returns: `running`, or the reason why no rebalance was started.
+    /// - Returns: The id of the rebalance.
+    /// - Throws: `unplannable`, `busy` or `failed`.
     package func rebalance(
         known: [String],
         ejected: [String],
         deltaBuckets: [String] = [],
         by login: String
-    ) async -> RebalanceRequestOutcome {
-        guard !known.isEmpty else { return .noNodes }
+    ) async throws(AdministrationError) -> String {
+        guard !known.isEmpty else { throw .unplannable(.noNodes) }
         let members = cluster.state.nodes.filter { $0.membership != .joining }
         guard Set(known) == Set(members.map(\.otpNode)), known.count == members.count,
             Set(ejected).isSubset(of: known)
-        else { return .mismatch }
+        else { throw .unplannable(.mismatch) }
         if let running = cluster.state.rebalance {
             guard running.kind == .rebalance else {
-                return .busy(
+                throw .busy(
                     "Cannot rebalance during a graceful failover. Wait for its end, or stop it."
                 )
             }
-            return .running(id: running.id)
+            return running.id
         }
         let leaving = members.filter {
             ejected.contains($0.otpNode) || $0.membership == .inactiveFailed
         }
         let kept = members.filter { node in !leaving.contains { $0.number == node.number } }
-        guard !kept.isEmpty else { return .noNodesLeft }
+        guard !kept.isEmpty else { throw .unplannable(.noNodesLeft) }
         guard deltaBuckets.allSatisfy({ cluster.state.bucket(named: $0) != nil }) else {
-            return .deltaImpossible
+            throw .unplannable(.deltaImpossible)
         }
         await untilEmptied(kept)
-        return await start(.rebalance, kept: kept, ejected: leaving, by: login)
+        return try await start(.rebalance, kept: kept, ejected: leaving, by: login)
     }
 
     /// Waits until nodes in full recovery have deleted their data.
@@ -80,12 +65,13 @@ extension MembershipService {
     /// A node whose beats have not reported the current index after this time is down, or new.
     private static let emptyTimeoutNanoseconds: UInt64 = 1_000_000_000
 
+    /// Starts an operation; returns its id.
     func start(
         _ kind: RebalanceRecord.Kind,
         kept: [NodeRecord],
         ejected: [NodeRecord],
         by login: String
-    ) async -> RebalanceRequestOutcome {
+    ) async throws(AdministrationError) -> String {
         var record = RebalanceRecord(
             id: cluster.environment.entropy.hex(16),
             kind: kind,
@@ -94,33 +80,34 @@ extension MembershipService {
             startedMilliseconds: cluster.wallMilliseconds
         )
         record.login = login
+        let outcome: ClusterOutcome
         do throws(ClusterError) {
-            switch try await cluster.member.propose(.startRebalance(record), by: login) {
-            case .applied, .repeated: return .running(id: record.id)
-            case .refused(.rebalanceRunning):
-                // A caller that asked for another kind would wait for the wrong operation.
-                let running = cluster.state.rebalance
-                guard kind == running?.kind ?? .rebalance else {
-                    return .busy(
-                        "Cannot do this during rebalance: another operation has just begun."
-                    )
-                }
-                return .running(id: running?.id ?? record.id)
-            case .refused(.nodesMismatch): return .mismatch
-            case .refused(.onlyCopies): return .wouldLose
-            case .refused(let refusal): return .failed(refusal.sentence)
-            }
+            outcome = try await cluster.member.propose(.startRebalance(record), by: login)
         } catch {
-            return .failed("The cluster did not agree on it: \(error)")
+            throw .failed(error)
+        }
+        switch outcome {
+        case .applied, .repeated: return record.id
+        case .refused(.rebalanceRunning):
+            // A caller that asked for another kind would wait for the wrong operation.
+            let running = cluster.state.rebalance
+            guard kind == running?.kind ?? .rebalance else {
+                throw .busy("Cannot do this during rebalance: another operation has just begun.")
+            }
+            return running?.id ?? record.id
+        case .refused(.nodesMismatch): throw .unplannable(.mismatch)
+        case .refused(.onlyCopies): throw .unplannable(.wouldLose)
+        case .refused(let refusal): throw .failed(refusal.sentence)
         }
     }
 
-    /// Stops the running operation; completed moves stay.
+    /// Stops the running operation, and returns once it is over; completed moves stay.
     ///
-    /// - Returns: Done once it is over. The request is kept only by the leader, so it is repeated
-    ///   for the next leader.
-    package func stopRebalance() async -> MembershipOutcome {
-        guard let id = cluster.state.rebalance?.id else { return .done("") }
+    /// The request is kept only by the leader, so it is repeated for the next leader.
+    ///
+    /// - Throws: `failed` if it is not over in time.
+    package func stopRebalance() async throws(AdministrationError) {
+        guard let id = cluster.state.rebalance?.id else { return }
         let deadline = cluster.monotonicNanoseconds + Self.stopTimeoutNanoseconds
         var isTaken = false
         while cluster.isServing, cluster.monotonicNanoseconds < deadline {
@@ -131,9 +118,9 @@ extension MembershipService {
                 isTaken = true
             }
             let isOver = await cluster.whenChanged(within: 1_000_000_000) { $0.rebalance?.id != id }
-            if isOver { return .done("") }
+            if isOver { return }
         }
-        return .failed(
+        throw .failed(
             isTaken
                 ? "The rebalance is stopping, but has not ended yet."
                 : "The node that leads the rebalance does not answer. Retry. Retry."
@@ -145,7 +132,11 @@ extension MembershipService {
 
     /// Cancels the scheduled retry; false if there is none with this id.
     package func cancelRetry(_ id: String) async -> Bool {
-        guard await cluster.carryMembership(.dropRetry(id: id)) == nil else { return false }
+        do throws(AdministrationError) {
+            try await cluster.carryMembership(.dropRetry(id: id))
+        } catch {
+            return false
+        }
         cluster.logEvent(.info, .rebalance, "The failed rebalance will not be retried.")
         return true
     }

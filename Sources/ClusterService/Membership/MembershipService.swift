@@ -31,13 +31,19 @@ package final class MembershipService: Sendable {
 
     // MARK: Server groups
 
-    package func addGroup(named name: String) async -> MembershipOutcome {
+    /// Adds a server group without nodes.
+    ///
+    /// - Throws: `refused`, `busy` or `failed`.
+    package func addGroup(named name: String) async throws(AdministrationError) {
         let group = ServerGroup(name: name, uuid: cluster.environment.entropy.hex(16))
-        return await set { GroupLayout(groups: $0.groups + [group], members: []) }
+        try await set { GroupLayout(groups: $0.groups + [group], members: []) }
     }
 
-    package func renameGroup(_ uuid: String, to name: String) async -> MembershipOutcome {
-        await set { state in
+    /// Renames a server group.
+    ///
+    /// - Throws: `refused`, `busy` or `failed`.
+    package func renameGroup(_ uuid: String, to name: String) async throws(AdministrationError) {
+        try await set { state in
             let groups = state.groups.map {
                 $0.uuid == uuid ? ServerGroup(name: name, uuid: uuid) : $0
             }
@@ -45,46 +51,56 @@ package final class MembershipService: Sendable {
         }
     }
 
-    package func removeGroup(_ uuid: String) async -> MembershipOutcome {
-        await set { GroupLayout(groups: $0.groups.filter { $0.uuid != uuid }, members: []) }
+    /// Removes a server group without nodes.
+    ///
+    /// - Throws: `refused`, `busy` or `failed`.
+    package func removeGroup(_ uuid: String) async throws(AdministrationError) {
+        try await set { GroupLayout(groups: $0.groups.filter { $0.uuid != uuid }, members: []) }
     }
 
     /// Assigns nodes to groups; other nodes stay in their group.
     ///
-    /// - Returns: Nil if `revision` is not the current one.
+    /// - Throws: `overtaken` if `revision` is not the current one, `refused` or `failed`.
     package func deal(
         _ members: [GroupLayout.Member],
         revision: UInt32
-    ) async -> MembershipOutcome? {
-        await trySetting(
+    ) async throws(AdministrationError) {
+        try await setGroups(
             GroupLayout(groups: cluster.state.groups, members: members, revision: revision)
         )
     }
 
     /// Changes the current layout; retried if it was changed meanwhile.
-    private func set(_ change: (ClusterState) -> GroupLayout) async -> MembershipOutcome {
+    private func set(
+        _ change: (ClusterState) -> GroupLayout
+    ) async throws(AdministrationError) {
         for _ in 0..<Self.layoutsMax {
             let state = cluster.state
             var layout = change(state)
             layout.revision = state.groupsRevision
-            if let outcome = await trySetting(layout) { return outcome }
+            do throws(AdministrationError) {
+                return try await setGroups(layout)
+            } catch {
+                guard error == .overtaken else { throw error }
+            }
         }
-        return .busy("The server groups are being changed by other requests. Reload and retry.")
+        throw .busy("The server groups are being changed by other requests. Reload and retry.")
     }
 
     private static var layoutsMax: Int { 10 }
 
-    private func trySetting(_ layout: GroupLayout) async -> MembershipOutcome? {
+    private func setGroups(_ layout: GroupLayout) async throws(AdministrationError) {
+        let outcome: ClusterOutcome
         do throws(ClusterError) {
-            switch try await cluster.member.propose(.setGroups(layout)) {
-            case .applied, .repeated:
-                cluster.logEvent(.info, .node, "The server groups were changed.")
-                return .done("")
-            case .refused(.changedMeanwhile): return nil
-            case .refused(let refusal): return .refused(refusal.sentence)
-            }
+            outcome = try await cluster.member.propose(.setGroups(layout))
         } catch {
-            return .failed("The cluster did not agree on it: \(error)")
+            throw .failed(error)
+        }
+        switch outcome {
+        case .applied, .repeated:
+            cluster.logEvent(.info, .node, "The server groups were changed.")
+        case .refused(.changedMeanwhile): throw .overtaken
+        case .refused(let refusal): throw .refused(refusal.sentence)
         }
     }
 
@@ -92,39 +108,43 @@ package final class MembershipService: Sendable {
 
     /// Ejects a node without data that counts: one that was added and not yet rebalanced in, or was
     /// failed over.
-    package func eject(_ name: String, by login: String) async -> MembershipOutcome {
-        guard let node = cluster.node(named: name) else { return .refused("Unknown server given.") }
-        if let refusal = refusal(ofEjecting: node) { return refusal }
+    ///
+    /// - Throws: `refused`, `busy` or `failed`.
+    package func eject(_ name: String, by login: String) async throws(AdministrationError) {
+        let node = try require(name)
+        if let refusal = refusal(ofEjecting: node) { throw refusal }
         guard await votesNoMore(node.number) else {
-            return .busy(
-                "\(name) still has a vote, which is being removed. Retry in a moment."
-            )
+            throw .busy("\(name) still has a vote, which is being removed. Retry in a moment.")
         }
         let isSelf = node.number == cluster.thisNode
-        var outcome = await cluster.carryMembership(.removeNode(node.number), by: login)
-        // A node that ejects itself may learn of its removal before the answer arrives. It can be
-        // added again once it has a new identity.
-        switch outcome {
-        case nil, .failed:
+        let result = await Result(
+            of: try await cluster.carryMembership(.removeNode(node.number), by: login)
+        )
+        switch result {
+        case .failure(.refused(let sentence)):
+            // The log applies the same rules: report its refusal in the same words.
+            throw cluster.node(named: name).flatMap(refusal(ofEjecting:)) ?? .refused(sentence)
+        case .success, .failure:
+            // A node that ejects itself may learn of its removal before the answer arrives. It can be
+            // added again once it has a new identity.
             let isGone = { (state: ClusterState) in !state.isProvisioned && !state.nodes.isEmpty }
             if isSelf,
                 await cluster.whenChanged(within: Cluster.engageTimeoutNanoseconds, until: isGone)
             {
-                outcome = nil
+                return
             }
-        default: break
         }
-        guard let outcome else {
-            return .done(name)
-        }
-        // The log applies the same rules: report its refusal in the same words.
-        guard case .refused = outcome, let now = self.cluster.node(named: name) else {
-            return outcome
-        }
-        return refusal(ofEjecting: now) ?? outcome
+        try result.get()
     }
 
-    private func refusal(ofEjecting node: NodeRecord) -> MembershipOutcome? {
+    func require(_ name: String) throws(AdministrationError) -> NodeRecord {
+        guard let node = cluster.node(named: name) else {
+            throw .refused("Unknown server given.")
+        }
+        return node
+    }
+
+    private func refusal(ofEjecting node: NodeRecord) -> AdministrationError? {
         guard node.membership != .active else {
             return .refused(
                 "Only nodes that are not active can be ejected: \(node.otpNode) serves documents. "
@@ -153,20 +173,22 @@ package final class MembershipService: Sendable {
     private static let voteTimeoutNanoseconds: UInt64 = 10_000_000_000
 
     /// Sets how a failed-over node is recovered by the next rebalance.
+    ///
+    /// - Throws: `refused` or `failed`.
     package func setRecovery(
         _ name: String,
         _ recovery: RecoveryType,
         by login: String
-    ) async -> MembershipOutcome {
-        guard let node = cluster.node(named: name) else { return .refused("Unknown server given.") }
+    ) async throws(AdministrationError) {
+        let node = try require(name)
         guard node.membership == .inactiveFailed || node.recovery != .none else {
-            return .refused(
+            throw .refused(
                 "A recovery type can be set only for a node that was failed over, and \(name) was "
                     + "not."
             )
         }
         guard recovery != .none || node.recovery != .none else {
-            return .refused(
+            throw .refused(
                 "\(name) is failed over and has no recovery type to remove. The next rebalance "
                     + "removes the node; setRecoveryType keeps it."
             )
@@ -176,6 +198,6 @@ package final class MembershipService: Sendable {
             membership: recovery == .none ? .inactiveFailed : .inactiveAdded,
             recovery: recovery
         )
-        return await cluster.carryMembership(.setNodeState(change), by: login) ?? .done(name)
+        try await cluster.carryMembership(.setNodeState(change), by: login)
     }
 }

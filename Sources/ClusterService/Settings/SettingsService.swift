@@ -29,17 +29,17 @@ package final class SettingsService: Sendable {
     }
 
     /// Sets everything that a new cluster needs at once; if a field is wrong, nothing is set.
-    package func initialise(_ parameters: FormParameters) async -> ClusterFormOutcome {
+    ///
+    /// - Throws: `AdministrationError` if it is none then.
+    package func initialise(_ parameters: FormParameters) async throws(AdministrationError) {
         let form = validateInitialisation(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
-            return .refused(form.errors)
+            throw .invalid(form.errors)
         }
-        guard var birth = await initialisation(user: user, password: password) else {
-            return Cluster.stopping
-        }
+        var birth = try await initialisation(user: user, password: password)
         birth.memoryQuota = form.memoryQuota
         birth.name = form.name
-        return await carryBirth(birth)
+        try await carryBirth(birth)
     }
 
     /// Makes a new node a cluster before it listens; logs that it does not if the node has a cluster
@@ -54,16 +54,21 @@ package final class SettingsService: Sendable {
             return nil
         }
         let form = FormParameters([("port", "SAME"), ("username", name), ("password", password)])
-        switch await initialise(form) {
-        case .done: return nil
-        case .refused(let errors):
-            let texts = errors.map { error in
-                let flag = error.field == "username" ? "--administrator" : "--password-file"
-                return "\(flag): \(error.text)"
+        do throws(AdministrationError) {
+            try await initialise(form)
+            return nil
+        } catch {
+            switch error {
+            case .invalid(let errors, _):
+                let texts = errors.map { error in
+                    let flag = error.field == "username" ? "--administrator" : "--password-file"
+                    return "\(flag): \(error.text)"
+                }
+                return texts.joined(separator: "; ")
+            case .overtaken:
+                return "The cluster's state was changed meanwhile. Start the node again."
+            default: return error.description
             }
-            return texts.joined(separator: "; ")
-        case .overtaken: return "The cluster's state was changed meanwhile. Start the node again."
-        case .failed(let text): return text
         }
     }
 
@@ -81,42 +86,43 @@ package final class SettingsService: Sendable {
     ///   - isFirst: Whether the request was admitted without a password because there was no
     ///     administrator. The log refuses it if there is one by then.
     ///   - login: The administrator or local user that orders it.
-    /// - Returns: The result.
+    /// - Throws: `invalid`, `overtaken` or `failed`.
     package func setAdministrator(
         _ parameters: FormParameters,
         isFirst: Bool,
         by login: String
-    ) async -> ClusterFormOutcome {
+    ) async throws(AdministrationError) {
         let form = validateAdministrator(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
-            return .refused(form.errors)
+            throw .invalid(form.errors)
         }
         if isFirst {
-            guard let birth = await initialisation(user: user, password: password) else {
-                return Cluster.stopping
-            }
-            return await carryBirth(birth)
+            return try await carryBirth(await initialisation(user: user, password: password))
         }
-        return await replaceAdministrator(user, password, by: login)
+        try await replaceAdministrator(user, password, by: login)
     }
 
-    private func carryBirth(_ birth: Initialisation) async -> ClusterFormOutcome {
-        let outcome = await cluster.carry(
-            [.initialise(birth)],
-            logging: "The cluster was initialized."
+    private func carryBirth(_ birth: Initialisation) async throws(AdministrationError) {
+        let result = await Result(
+            of: try await cluster.carry(
+                [.initialise(birth)],
+                logging: "The cluster was initialized."
+            )
         )
         await cluster.awaitInitToken()
-        return outcome
+        try result.get()
     }
 
     /// Sets those of memory quota and name that are given.
-    package func change(_ parameters: FormParameters) async -> ClusterFormOutcome {
+    ///
+    /// - Throws: `invalid`, `overtaken` or `failed`.
+    package func change(_ parameters: FormParameters) async throws(AdministrationError) {
         let form = validateChange(parameters)
-        guard form.errors.isEmpty else { return .refused(form.errors) }
+        guard form.errors.isEmpty else { throw .invalid(form.errors) }
         var commands: [ClusterCommand] = []
         if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
         if let name = form.name { commands.append(.setName(name)) }
-        return await cluster.carry(commands, logging: "The cluster's settings were changed.")
+        try await cluster.carry(commands, logging: "The cluster's settings were changed.")
     }
 
     /// Checks the form for the cluster's name and quotas.
@@ -131,11 +137,13 @@ package final class SettingsService: Sendable {
     }
 
     /// Sets `settings`, unless they were changed since the caller read `was`.
+    ///
+    /// - Throws: `invalid`, `overtaken` or `failed`.
     package func change(
         settings: ClusterSettings,
         was: ClusterSettings
-    ) async -> ClusterFormOutcome {
-        await cluster.carry(
+    ) async throws(AdministrationError) {
+        try await cluster.carry(
             [.setSettings(settings, was: was)],
             logging: "The cluster's settings were changed."
         )
@@ -143,62 +151,74 @@ package final class SettingsService: Sendable {
 
     /// Sets how indexes are updated, built and compacted, unless that was changed since the caller
     /// read `was`.
+    ///
+    /// - Throws: `invalid`, `overtaken` or `failed`.
     package func change(
         indexing: IndexingSettings,
         was: IndexingSettings
-    ) async -> ClusterFormOutcome {
-        await cluster.carry(
+    ) async throws(AdministrationError) {
+        try await cluster.carry(
             [.setIndexing(IndexingChange(indexing, was: was))],
             logging: "The settings of indexes were changed."
         )
     }
 
-    package func resetAutoFailoverCount() async -> ClusterFormOutcome {
-        await cluster.carry(
+    /// Resets the count of automatic failovers.
+    ///
+    /// - Throws: `invalid`, `overtaken` or `failed`.
+    package func resetAutoFailoverCount() async throws(AdministrationError) {
+        try await cluster.carry(
             [.resetAutoFailoverCount],
             logging: "The count of automatic failovers was reset."
         )
     }
 
-    package func change(maxBucketCount: UInt32) async -> ClusterFormOutcome {
+    /// Sets how many buckets the cluster may have.
+    ///
+    /// - Throws: `invalid`, `overtaken` or `failed`.
+    package func change(maxBucketCount: UInt32) async throws(AdministrationError) {
         let was = cluster.state.settings
         var settings = was
         settings.maxBucketCount = maxBucketCount
-        return await cluster.carry(
+        try await cluster.carry(
             [.setSettings(settings, was: was)],
             logging: "The limit is now \(Words.count(Int(maxBucketCount), "bucket"))."
         )
     }
 
     /// Changes the administrator's password, and keeps its name.
+    ///
+    /// - Throws: `invalid`, `overtaken` or `failed`.
     package func changeAdministratorPassword(
         _ parameters: FormParameters
-    ) async -> ClusterFormOutcome {
+    ) async throws(AdministrationError) {
         guard let name = cluster.state.administrator?.name else {
-            return .refused([FieldError("_", ClusterRefusal.notInitialised.sentence)])
+            throw .invalid([FieldError("_", ClusterRefusal.notInitialised.sentence)])
         }
         let password = parameters["password"] ?? ""
         if let flaw = ClusterForm.flaw(ofPassword: password) {
-            return .refused([FieldError("password", flaw)])
+            throw .invalid([FieldError("password", flaw)])
         }
-        return await replaceAdministrator(name, password, by: name)
+        try await replaceAdministrator(name, password, by: name)
     }
 
     private func replaceAdministrator(
         _ user: String,
         _ password: String,
         by login: String
-    ) async -> ClusterFormOutcome {
-        guard let stored = await users.credentials(of: password) else { return Cluster.stopping }
-        return await cluster.carry(
+    ) async throws(AdministrationError) {
+        guard let stored = await users.credentials(of: password) else { throw .stopping }
+        try await cluster.carry(
             [.setAdministrator(Administrator(name: user, credentials: stored))],
             by: login
         )
     }
 
-    /// Nil if the node is stopping.
-    private func initialisation(user: String, password: String) async -> Initialisation? {
-        guard let stored = await users.credentials(of: password) else { return nil }
+    private func initialisation(
+        user: String,
+        password: String
+    ) async throws(AdministrationError) -> Initialisation {
+        guard let stored = await users.credentials(of: password) else { throw .stopping }
         return Initialisation(
             uuid: cluster.environment.entropy.hex(16),
             groupID: cluster.member.identity.groupID,

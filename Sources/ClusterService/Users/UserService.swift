@@ -49,18 +49,18 @@ package final class UserService: Sendable {
     ///   - login: The administrator or local user that orders it.
     ///   - precondition: The user as the request's author has seen it; if it differs, the request is
     ///     overtaken.
-    /// - Returns: The result.
+    /// - Throws: `invalid`, `overtaken` or `failed`.
     package func put(
         _ id: String,
         _ parameters: FormParameters,
         by login: String,
         precondition: Precondition<UserChange.Basis> = .any
-    ) async -> ClusterFormOutcome {
+    ) async throws(AdministrationError) {
         let flaws = flaws(ofUser: id, parameters)
-        guard flaws.isEmpty else { return .refused(flaws) }
+        guard flaws.isEmpty else { throw .invalid(flaws) }
         let state = cluster.state
         let form = UserForm(parameters, id: id, state: state)
-        guard form.errors.isEmpty else { return .refused(form.errors) }
+        guard form.errors.isEmpty else { throw .invalid(form.errors) }
         var change = UserChange(
             id: id,
             name: form.name,
@@ -68,12 +68,9 @@ package final class UserService: Sendable {
             password: nil,
             was: precondition
         )
-        if let password = form.password {
-            guard let new = await newPassword(password) else { return Cluster.stopping }
-            change.password = new
-        }
+        if let password = form.password { change.password = try await newPassword(password) }
         // A user or a bucket of a role can be deleted while the request waits for the log.
-        return await carryUser(.putUser(change), by: login)
+        try await carryUser(.putUser(change), by: login)
     }
 
     /// Deletes a user.
@@ -81,16 +78,14 @@ package final class UserService: Sendable {
     /// - Parameters:
     ///   - id: The user's id.
     ///   - login: The administrator or local user that orders it.
-    /// - Returns: Nil if there is no such user.
-    package func delete(_ id: String, by login: String) async -> ClusterFormOutcome? {
-        guard cluster.state.user(id) != nil else { return nil }
-        let outcome = await cluster.carry(
-            [.deleteUser(id: id)],
-            by: login,
-            overtakenBy: [.userUnknown]
-        )
-        if case .overtaken = outcome { return nil }
-        return outcome
+    /// - Throws: `unknown`, `invalid` or `failed`.
+    package func delete(_ id: String, by login: String) async throws(AdministrationError) {
+        guard cluster.state.user(id) != nil else { throw .unknown }
+        do throws(AdministrationError) {
+            try await cluster.carry([.deleteUser(id: id)], by: login, overtakenBy: [.userUnknown])
+        } catch {
+            throw error == .overtaken ? .unknown : error
+        }
     }
 
     /// Changes a user's password.
@@ -100,18 +95,18 @@ package final class UserService: Sendable {
     ///     since, the request is overtaken.
     ///   - parameters: The form.
     ///   - login: The login that sent the request; the user itself, or one with the permission.
-    /// - Returns: The result.
+    /// - Throws: `invalid`, `overtaken` or `failed`.
     package func changePassword(
         of user: LocalUser,
         _ parameters: FormParameters,
         by login: String
-    ) async -> ClusterFormOutcome {
+    ) async throws(AdministrationError) {
         let text = parameters["password"] ?? ""
         if let flaw = ClusterForm.flaw(ofPassword: text) {
-            return .refused([FieldError("password", flaw)])
+            throw .invalid([FieldError("password", flaw)])
         }
-        guard let password = await newPassword(text) else { return Cluster.stopping }
-        return await carryUser(
+        let password = try await newPassword(text)
+        try await carryUser(
             .changePassword(PasswordChange(id: user.id, password: password, was: user.credentials)),
             by: login
         )
@@ -124,8 +119,10 @@ package final class UserService: Sendable {
         await derivation.credentials(of: password, passwordRules)
     }
 
-    private func newPassword(_ text: String) async -> UserChange.Password? {
-        guard let credentials = await credentials(of: text) else { return nil }
+    private func newPassword(
+        _ text: String
+    ) async throws(AdministrationError) -> UserChange.Password {
+        guard let credentials = await credentials(of: text) else { throw .stopping }
         return UserChange.Password(
             credentials: credentials,
             changedSeconds: cluster.wallMilliseconds / 1_000
@@ -137,8 +134,8 @@ package final class UserService: Sendable {
     private func carryUser(
         _ command: ClusterCommand,
         by login: String
-    ) async -> ClusterFormOutcome {
-        await cluster.carry(
+    ) async throws(AdministrationError) {
+        try await cluster.carry(
             [command],
             by: login,
             overtakenBy: [.changedMeanwhile, .bucketUnknown, .userUnknown, .userExists]

@@ -6,18 +6,18 @@ extension AdminRoutes {
     private static let path = "/node/controller/setupAlternateAddresses/external"
 
     static let alternateAddresses: [Route] = [
-        Route(.put, path, access: .poolsWrite) { call in
+        Route(.put, path, access: .poolsWrite) { call throws(AdministrationError) in
             switch AlternateAddress.read(call.request.form) {
-            case .success(let address): await set(address, call)
-            case .failure(let errors): .refused(errors.list)
+            case .success(let address): try await call.service.addresses.setAlternate(address)
+            case .failure(let errors): return .refused(errors.list)
             }
-        },
-        Route(.delete, path, access: .poolsWrite) { call in await set(nil, call) }.accepting(),
+            return .done
+        }.failing(as: busyList),
+        Route(.delete, path, access: .poolsWrite) { call throws(AdministrationError) in
+            try await call.service.addresses.setAlternate(nil)
+            return .done
+        }.accepting().failing(as: busyList),
     ]
-
-    private static func set(_ address: AlternateAddress?, _ call: Call) async -> Reply {
-        Reply(await call.service.addresses.setAlternate(address), busy: 400, Reply.list)
-    }
 }
 
 extension AlternateAddress {

@@ -65,12 +65,15 @@ extension AdminRoutes {
             "/settings/autoFailover/resetCount",
             access: .settingsWrite,
             needsCluster: true
-        ) { call in
-            Reply(await call.service.settings.resetAutoFailoverCount())
+        ) { call throws(AdministrationError) in
+            try await call.service.settings.resetAutoFailoverCount()
+            return .done
         }.accepting(),
     ]
 
-    @Sendable private static func setAutoFailover(_ call: Call) async -> Reply {
+    @Sendable private static func setAutoFailover(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
         form.refuseUnknownFields(except: known)
@@ -105,6 +108,6 @@ extension AdminRoutes {
                 )
             }
         }
-        return await form.reply(to: call, setting: settings)
+        return try await form.reply(to: call, setting: settings)
     }
 }

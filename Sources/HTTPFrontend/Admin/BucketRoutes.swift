@@ -29,19 +29,25 @@ extension AdminRoutes {
             validates: true,
             handler: changeBucket
         ),
-        Route.ofBucket(.delete, "", permission: "!delete") { call in
-            let outcome = await call.service.buckets.delete(call.capture(0))
-            // Tools recognize this reply by its shape and poll until the bucket is gone.
-            if case .failed(let text) = outcome {
-                return .json(["_": .string(text + "\r\n")], status: 500)
+        Route.ofBucket(.delete, "", permission: "!delete") {
+            call throws(AdministrationError) in
+            try await call.service.buckets.delete(call.capture(0))
+            return .done
+        }.accepting().failing(
+            as: ErrorForm { text, status in
+                // Tools recognize the reply 500 by its shape and poll until the bucket is gone.
+                .json(["_": .string(status == 500 ? text + "\r\n" : text)], status: status)
             }
-            return reply(outcome)
+        ),
+        Route.ofBucket(.post, "/controller/doFlush", permission: "!flush") {
+            call throws(AdministrationError) in
+            try await call.service.buckets.flush(call.capture(0))
+            return .done
         }.accepting(),
-        Route.ofBucket(.post, "/controller/doFlush", permission: "!flush") { call in
-            reply(await call.service.buckets.flush(call.capture(0)))
-        }.accepting(),
-        Route.ofBucket(.post, "/controller/unsafePurgeBucket", permission: "!delete") { call in
-            reply(await call.service.compaction.purge(call.capture(0)))
+        Route.ofBucket(.post, "/controller/unsafePurgeBucket", permission: "!delete") {
+            call throws(AdministrationError) in
+            try await call.service.compaction.purge(call.capture(0))
+            return .done
         }.accepting(),
         Route.ofBucket(.get, "/nodes", permission: ".settings!read") { call in
             call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound
@@ -66,17 +72,20 @@ extension AdminRoutes {
         },
     ]
 
-    @Sendable private static func createBucket(_ call: Call) async -> Reply {
+    @Sendable private static func createBucket(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         if call.request.isValidationOnly { return validation(call, of: nil) }
-        let outcome = await call.service.buckets.create(call.request.form, by: requester(call))
-        guard case .done = outcome else { return reply(outcome) }
+        try await call.service.buckets.create(call.request.form, by: requester(call))
         var reply = Reply.empty(202)
         let name = call.request.form["name"] ?? ""
         reply.headers = [("Location", "/pools/default/buckets/\(ConfigurationJSON.path(name))")]
         return reply.warning(networkWarning(call, of: name))
     }
 
-    @Sendable private static func changeBucket(_ call: Call) async -> Reply {
+    @Sendable private static func changeBucket(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         if call.request.isValidationOnly {
             return validation(call, of: call.capture(0))
         }
@@ -86,13 +95,12 @@ extension AdminRoutes {
         case .version(let text): revision = text
         case nil, .absent: return .refused([FieldError("_", RESTRequest.preconditionRule)])
         }
-        let outcome = await call.service.buckets.change(
+        try await call.service.buckets.change(
             call.capture(0),
             call.request.form,
             by: requester(call),
             ifRevision: revision
         )
-        guard case .done = outcome else { return reply(outcome) }
         return Reply.done.warning(networkWarning(call, of: call.capture(0)))
     }
 
@@ -146,25 +154,6 @@ extension AdminRoutes {
         else { return warnings }
         let text = "you do not have enough data servers to support this number of replicas."
         return warnings + [FieldError("replicaNumber", "Warning: " + text)]
-    }
-
-    static func reply(_ outcome: BucketOutcome) -> Reply {
-        switch outcome {
-        case .done: .done
-        case .refused(let errors, let summaries):
-            .refused(errors, and: [("summaries", summaries.json)])
-        case .tooMany(let most):
-            .json(["_": .string("Cannot create more than \(most) buckets")], status: 400)
-        case .unknown: .notFound
-        case .differs: .conflict("The bucket")
-        case .forbidden(let permission): .forbidden(permission.text)
-        case .flushDisabled:
-            // Clients match these words.
-            .json(["_": "Flush is disabled for the bucket"], status: 400)
-        case .busy(let text): .json(["_": .string(text)], status: 503)
-        case .late(let text): .json(["_": .string(text)], status: 504)
-        case .failed(let text): .failed(text)
-        }
     }
 
     private static func servers(of bucket: BucketRecord, _ call: Call) -> JSONText {

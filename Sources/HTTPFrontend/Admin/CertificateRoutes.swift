@@ -35,53 +35,52 @@ extension AdminRoutes {
         Route(.get, "/pools/default/trustedCAs", access: .securityRead) { call in
             .json(.array(call.state.authorities.map { json(of: $0, call) }))
         },
-        Route(.delete, "/pools/default/trustedCAs/*", access: .securityWrite) { call in
+        Route(.delete, "/pools/default/trustedCAs/*", access: .securityWrite) {
+            call throws(AdministrationError) in
             guard let id = FormParameters.number(call.capture(0)), id > 0 else {
                 return .json("Not found.", status: 404)
             }
             let isKnown = call.state.authorities.contains { $0.id == id }
-            let outcome = await call.service.certificates.removeAuthority(
-                id,
-                by: call.identity.login
-            )
-            return reply(outcome, refusal: isKnown ? 400 : 404)
+            do throws(AdministrationError) {
+                try await call.service.certificates.removeAuthority(id, by: call.identity.login)
+                return .done
+            } catch {
+                return Reply(error, .string.with(\.refused, isKnown ? 400 : 404))
+            }
         }.accepting(),
         Route(.post, "/node/controller/loadTrustedCAs", access: .securityWrite, body: .raw) {
-            call in
-            let outcome = await call.service.certificates.loadTrustedAuthorities(
-                by: call.identity.login
-            )
-            guard case .done = outcome else { return reply(outcome) }
+            call throws(AdministrationError) in
+            try await call.service.certificates.loadTrustedAuthorities(by: call.identity.login)
             let loaded = call.service.state.loadedAuthorities
             return .json(.array(loaded.map { json(of: $0, call) }))
-        },
+        }.failing(as: .string),
         Route(
             .post,
             "/node/controller/reloadCertificate",
             access: .securityWrite,
             body: .raw,
             handler: reloadCertificate
-        ),
+        ).failing(as: .string),
         Route(
             .post,
             "/controller/regenerateCertificate",
             access: .securityWrite,
             needsCluster: true
         ) {
-            call in
-            let outcome = await call.service.certificates.regenerateCertificate(
+            call throws(AdministrationError) in
+            try await call.service.certificates.regenerateCertificate(
                 dropsSupplied: call.request.query["dropUploadedCertificates"] == "true",
                 by: call.identity.login
             )
-            guard case .done = outcome, let now = call.service.state.secret.authorities.first else {
-                return reply(outcome)
-            }
+            guard let now = call.service.state.secret.authorities.first else { return .done }
             return .text(String(decoding: now.certificate, as: UTF8.self), status: 200)
-        }.accepting(["dropUploadedCertificates"]),
+        }.accepting(["dropUploadedCertificates"]).failing(as: .string),
     ]
 
     /// Reads `{"privateKeyPassphrase":{"type":"plain","password":"..."}}`, or nothing.
-    @Sendable private static func reloadCertificate(_ call: Call) async -> Reply {
+    @Sendable private static func reloadCertificate(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         var passphrase: String?
         if !call.request.body.isEmpty {
             let value = call.request.body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
@@ -98,20 +97,11 @@ extension AdminRoutes {
                 passphrase = text
             }
         }
-        let outcome = await call.service.certificates.reloadCertificate(
+        try await call.service.certificates.reloadCertificate(
             passphrase: passphrase,
             by: call.identity.login
         )
-        return reply(outcome)
-    }
-
-    private static func reply(_ outcome: MembershipOutcome, refusal status: Int = 400) -> Reply {
-        switch outcome {
-        case .done: .done
-        case .refused(let text): .json(.string(text), status: status)
-        case .busy(let text): .json(.string(text), status: 503)
-        case .failed(let text): .json(.string(text), status: 500)
-        }
+        return .done
     }
 
     /// The node with a name as REST shows it, with or without the port.

@@ -10,7 +10,8 @@ extension AdminRoutes {
         Route(.get, "/settings/clientCertAuth", access: .securityRead) { call in
             .json(json(of: call.state.settings.security.clientCertificates))
         },
-        Route(.post, "/settings/clientCertAuth", access: .securityWrite, body: .raw) { call in
+        Route(.post, "/settings/clientCertAuth", access: .securityWrite, body: .raw) {
+            call throws(AdministrationError) in
             switch read(call.request.body) {
             case .failure(let flaw): return .refused([flaw.error])
             case .success(let certificates):
@@ -21,10 +22,8 @@ extension AdminRoutes {
                 }
                 settings.security.clientCertificates = certificates
                 let was = call.state.settings
-                return Reply(
-                    await call.service.settings.change(settings: settings, was: was),
-                    done: .empty(202)
-                )
+                try await call.service.settings.change(settings: settings, was: was)
+                return .empty(202)
             }
         },
     ]

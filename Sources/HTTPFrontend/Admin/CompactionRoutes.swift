@@ -5,20 +5,22 @@ internal import Vocabulary
 /// Compaction of buckets: begin, end, and what runs as tasks.
 extension AdminRoutes {
     static let bucketCompaction: [Route] = [
-        controller("compactBucket") { await $0.compaction.compactAll($1) },
-        controller("compactDatabases") { await $0.compaction.compact($1) },
-        controller("cancelBucketCompaction") {
-            await $0.compaction.cancelAll($1)
-        },
-        controller("cancelDatabasesCompaction") { await $0.compaction.cancel($1) },
+        controller("compactBucket", CompactionService.compactAll),
+        controller("compactDatabases", CompactionService.compact),
+        controller("cancelBucketCompaction", CompactionService.cancelAll),
+        controller("cancelDatabasesCompaction", CompactionService.cancel),
     ]
 
     private static func controller(
         _ name: String,
-        _ body: @escaping @Sendable (AdministrationService, String) async -> BucketOutcome
+        _ work:
+            @escaping @Sendable (CompactionService) -> (String) async throws(AdministrationError) ->
+            Void
     ) -> Route {
-        Route.ofBucket(.post, "/controller/\(name)", permission: "!compact") { call in
-            reply(await body(call.service, call.capture(0)))
+        Route.ofBucket(.post, "/controller/\(name)", permission: "!compact") {
+            call throws(AdministrationError) in
+            try await work(call.service.compaction)(call.capture(0))
+            return .done
         }.accepting()
     }
 

@@ -15,21 +15,27 @@ extension AdminRoutes {
             access: .permission("cluster.server_groups!read"),
             needsCluster: true
         ) { call in .json(layout(call)) },
-        Route(.post, base, access: write, needsCluster: true) { call in
+        Route(.post, base, access: write, needsCluster: true) {
+            call throws(AdministrationError) in
             let name = call.request.form["name"] ?? ""
             if let refusal = call.state.refusal(ofGroupName: name) { return refused(refusal) }
-            return reply(await call.service.membership.addGroup(named: name))
-        }.accepting(["name"]),
-        Route(.put, base, access: write, needsCluster: true, body: .json, handler: assignNodes),
-        Route(.put, base + "/*", access: write, needsCluster: true) { call in
+            try await call.service.membership.addGroup(named: name)
+            return .json([])
+        }.accepting(["name"]).failing(as: form),
+        Route(.put, base, access: write, needsCluster: true, body: .json, handler: assignNodes)
+            .failing(as: form),
+        Route(.put, base + "/*", access: write, needsCluster: true) {
+            call throws(AdministrationError) in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
             let name = call.request.form["name"] ?? ""
             if let refusal = call.state.refusal(ofGroupName: name, except: group.uuid) {
                 return refused(refusal)
             }
-            return reply(await call.service.membership.renameGroup(group.uuid, to: name))
-        }.accepting(["name"]),
-        Route(.delete, base + "/*", access: write, needsCluster: true) { call in
+            try await call.service.membership.renameGroup(group.uuid, to: name)
+            return .json([])
+        }.accepting(["name"]).failing(as: form),
+        Route(.delete, base + "/*", access: write, needsCluster: true) {
+            call throws(AdministrationError) in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
             guard call.state.nodes(ofGroup: group.name).isEmpty else {
                 return .json(["_": "group is not empty"], status: 400)
@@ -37,9 +43,12 @@ extension AdminRoutes {
             guard call.state.groups.count > 1 else {
                 return .json(["_": "the last group cannot be deleted"], status: 400)
             }
-            return reply(await call.service.membership.removeGroup(group.uuid))
-        }.accepting(),
+            try await call.service.membership.removeGroup(group.uuid)
+            return .json([])
+        }.accepting().failing(as: form),
     ]
+
+    private static let form = ErrorForm.members.with(\.failed, 503)
 
     private static func layout(_ call: Call) -> JSONText {
         let numbers = ClusterNumbers(call)
@@ -63,18 +72,12 @@ extension AdminRoutes {
         .json(["name": .string(text)], status: 400)
     }
 
-    private static func reply(_ outcome: MembershipOutcome) -> Reply {
-        switch outcome {
-        case .done: .json([])
-        case .refused(let text): .json(["_": .string(text)], status: 400)
-        case .busy(let text), .failed(let text): .json(["_": .string(text)], status: 503)
-        }
-    }
-
     // MARK: Assignment of nodes
 
     /// `{"groups":[{"uri":..., "nodes":[{"otpNode":...}]}]}`: all groups and all nodes, once each.
-    @Sendable private static func assignNodes(_ call: Call) async -> Reply {
+    @Sendable private static func assignNodes(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let state = call.state
         guard let revision = call.request.query["rev"], revision == "\(state.groupsRevision)" else {
             // The layout changed since the client read it, so its request may be obsolete.
@@ -87,8 +90,13 @@ extension AdminRoutes {
                 status: 400
             )
         }
-        let outcome = await call.service.membership.deal(members, revision: state.groupsRevision)
-        return outcome.map(reply) ?? .json(layout(call.refreshed), status: 409)
+        do throws(AdministrationError) {
+            try await call.service.membership.deal(members, revision: state.groupsRevision)
+            return .json([])
+        } catch {
+            guard error == .overtaken else { throw error }
+            return .json(layout(call.refreshed), status: 409)
+        }
     }
 
     private static func members(

@@ -31,7 +31,9 @@ extension AdminRoutes {
         ]
     }
 
-    @Sendable private static func setUpdates(_ call: Call) async -> Reply {
+    @Sendable private static func setUpdates(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.indexing
         form.refuseUnknownFields(except: [
@@ -47,10 +49,12 @@ extension AdminRoutes {
         if let count = form.wholeNumber("replicaUpdateMinChanges", counts) {
             settings.replicaUpdateMinChanges = count
         }
-        return await set(settings, form, for: call, done: .json(updates(settings)))
+        return try await set(settings, form, for: call, done: .json(updates(settings)))
     }
 
-    @Sendable private static func setIndexers(_ call: Call) async -> Reply {
+    @Sendable private static func setIndexers(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.indexing
         form.refuseUnknownFields(except: ["globalValue"])
@@ -58,13 +62,15 @@ extension AdminRoutes {
         if let count = form.number("globalValue", IndexingSettings.parallelIndexersRange) {
             settings.parallelIndexersMax = count
         }
-        return await set(settings, form, for: call, done: .json(indexers(settings, call.state)))
+        return try await set(settings, form, for: call, done: .json(indexers(settings, call.state)))
     }
 
     /// As in Couchbase Server, a threshold that the form omits is not set afterwards.
     ///
     /// Settings of document compaction cannot be changed: another value than the present one is refused.
-    @Sendable private static func setCompaction(_ call: Call) async -> Reply {
+    @Sendable private static func setCompaction(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         let (percent, size) = (
             "viewFragmentationThreshold[percentage]", "viewFragmentationThreshold[size]"
@@ -100,7 +106,7 @@ extension AdminRoutes {
                 IndexingSettings.fragmentationBytesMin...UInt64(Int64.max)
             )
         }
-        return await set(settings, form, for: call)
+        return try await set(settings, form, for: call)
     }
 
     private static func isUndefined(_ text: String?) -> Bool {
@@ -112,9 +118,9 @@ extension AdminRoutes {
         _ form: SettingsForm,
         for call: Call,
         done: Reply = .done
-    ) async -> Reply {
-        await form.reply(to: call, done: done) {
-            await call.service.settings.change(indexing: settings, was: call.state.indexing)
+    ) async throws(AdministrationError) -> Reply {
+        try await form.reply(to: call, done: done) { () throws(AdministrationError) in
+            try await call.service.settings.change(indexing: settings, was: call.state.indexing)
         }
     }
 }

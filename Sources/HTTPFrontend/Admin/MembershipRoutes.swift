@@ -5,43 +5,26 @@ internal import Vocabulary
 /// Nodes: add, join, eject, fail over, recover.
 extension AdminRoutes {
     static let membership: [Route] = [
-        Route(
-            .post,
-            "/controller/addNode",
-            access: .securityWrite,
-            needsCluster: true,
-            handler: addNode
-        ),
-        Route(
-            .post,
-            "/controller/addNodeV2",
-            access: .securityWrite,
-            needsCluster: true,
-            handler: addNode
-        ),
-        Route(
-            .post,
-            "/pools/default/serverGroups/*/addNode",
-            access: .securityWrite,
-            needsCluster: true,
-            handler: addNode
-        ),
+        adding("/controller/addNode"),
+        adding("/controller/addNodeV2"),
+        adding("/pools/default/serverGroups/*/addNode"),
         Route(.post, "/node/controller/doJoinCluster", access: .securityWrite, handler: joinCluster)
             .accepting([
                 "hostname", "user", "password", "services", "clusterMemberHostIp",
                 "clusterMemberPort",
                 "fingerprint",
-            ]),
+            ]).failing(as: busyList),
         Route(.post, "/controller/rotateSecrets", access: .securityWrite, needsCluster: true) {
-            call in
-            Reply(await call.service.cluster.rotateSecrets())
-        }.accepting(),
-        Route(.post, "/controller/ejectNode", access: .poolsWrite, needsCluster: true) { call in
+            call throws(AdministrationError) in
+            try await call.service.cluster.rotateSecrets()
+            return .done
+        }.accepting().failing(as: .text),
+        Route(.post, "/controller/ejectNode", access: .poolsWrite, needsCluster: true) {
+            call throws(AdministrationError) in
             guard let name = otpNodes(call).first else { return unknownServer }
-            return Reply(
-                await call.service.membership.eject(resolve(name, call), by: call.identity.login)
-            )
-        }.accepting(["otpNode"]),
+            try await call.service.membership.eject(resolve(name, call), by: call.identity.login)
+            return .done
+        }.accepting(["otpNode"]).failing(as: .text),
         recovery("reAddNode", .full),
         recovery("reFailOver", .none),
         Route(
@@ -51,7 +34,13 @@ extension AdminRoutes {
             needsCluster: true,
             handler: setRecoveryType
         )
-        .accepting(["otpNode", "recoveryType"]),
+        .accepting(["otpNode", "recoveryType"])
+        .failing(
+            as: ErrorForm { text, status in
+                status == 400
+                    ? .json(["otpNode": .string(text)], status: 400) : .text(text, status: status)
+            }
+        ),
         Route(
             .post,
             "/controller/failOver",
@@ -59,7 +48,7 @@ extension AdminRoutes {
             needsCluster: true,
             handler: failOver
         )
-        .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
+        .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]).failing(as: .text),
         Route(
             .post,
             "/controller/startFailover",
@@ -67,28 +56,30 @@ extension AdminRoutes {
             needsCluster: true,
             handler: failOver
         )
-        .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
+        .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]).failing(as: .text),
         Route(.post, "/controller/startGracefulFailover", access: .poolsWrite, needsCluster: true) {
-            call in
-            Reply(
-                await call.service.membership.startGracefulFailover(
-                    otpNodes(call),
-                    by: call.identity.login
-                )
-            )
-        }.accepting(["otpNode"], lists: ["otpNode"]),
-        Route(.post, "/controller/hardResetNode", access: .poolsWrite) { call in
-            Reply(await call.service.engagement.reset()) { text, _ in .text(text, status: 500) }
-        }.accepting(),
+            call throws(AdministrationError) in
+            let (names, login) = (otpNodes(call), call.identity.login)
+            try await call.service.membership.startGracefulFailover(names, by: login)
+            return .done
+        }.accepting(["otpNode"], lists: ["otpNode"]).failing(as: .text),
+        Route(.post, "/controller/hardResetNode", access: .poolsWrite) {
+            call throws(AdministrationError) in
+            try await call.service.engagement.reset()
+            return .done
+        }.accepting().failing(as: ErrorForm { text, _ in .text(text, status: 500) }),
     ]
 
+    /// The form of routes that report a running operation like a refusal.
+    static let busyList = ErrorForm.list.with(\.busy, 400)
+
     private static func recovery(_ name: String, _ type: RecoveryType) -> Route {
-        Route(.post, "/controller/\(name)", access: .poolsWrite, needsCluster: true) { call in
+        Route(.post, "/controller/\(name)", access: .poolsWrite, needsCluster: true) {
+            call throws(AdministrationError) in
             guard let node = otpNodes(call).first else { return unknownServer }
-            return Reply(
-                await call.service.membership.setRecovery(node, type, by: call.identity.login)
-            )
-        }.accepting(["otpNode"])
+            try await call.service.membership.setRecovery(node, type, by: call.identity.login)
+            return .done
+        }.accepting(["otpNode"]).failing(as: .text)
     }
 
     private static func otpNodes(_ call: Call) -> [String] {
@@ -112,7 +103,14 @@ extension AdminRoutes {
         "hostname", "user", "password", "services", "clientCertAuth", "fingerprint",
     ]
 
-    @Sendable private static func addNode(_ call: Call) async -> Reply {
+    private static func adding(_ path: String) -> Route {
+        Route(.post, path, access: .securityWrite, needsCluster: true, handler: addNode)
+            .failing(as: .list)
+    }
+
+    @Sendable private static func addNode(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         let unknown = form.pairs.map(\.name).filter { !addNodeFields.contains($0) }
         guard unknown.isEmpty else {
@@ -133,7 +131,7 @@ extension AdminRoutes {
             }
             group = found.name
         }
-        let outcome = await call.service.membership.addNode(
+        let name = try await call.service.membership.addNode(
             address,
             token: form["password"] ?? "",
             fingerprint: form["fingerprint"],
@@ -141,11 +139,12 @@ extension AdminRoutes {
             group: group,
             by: call.identity.login
         )
-        if case .done(let name) = outcome { return .json(["otpNode": .string(name)]) }
-        return Reply(outcome, Reply.list)
+        return .json(["otpNode": .string(name)])
     }
 
-    @Sendable private static func joinCluster(_ call: Call) async -> Reply {
+    @Sendable private static func joinCluster(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         var address = form["hostname"] ?? ""
         if address.isEmpty, let host = form["clusterMemberHostIp"] {
@@ -158,19 +157,19 @@ extension AdminRoutes {
             return .list("services: this server supports only the data service (kv)", status: 400)
         }
         let login = (form["user"] ?? "", form["password"] ?? "")
-        let outcome = await call.service.membership.joinCluster(
+        try await call.service.membership.joinCluster(
             at: address,
             login: login,
             fingerprint: form["fingerprint"]
         )
-        var reply = Reply(outcome, busy: 400, Reply.list)
-        if case .done = outcome { reply.headers.append(("Location", "/pools/default")) }
-        return reply
+        return Reply.done.header("Location", "/pools/default")
     }
 
     // MARK: Recovery and failover
 
-    @Sendable private static func setRecoveryType(_ call: Call) async -> Reply {
+    @Sendable private static func setRecoveryType(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         var wrong: [(String, JSONText)] = []
         let recovery: RecoveryType? =
@@ -188,15 +187,13 @@ extension AdminRoutes {
             return .json(.object(wrong), status: 400)
         }
         let login = call.identity.login
-        let outcome = await call.service.membership.setRecovery(node.otpNode, recovery, by: login)
-        switch outcome {
-        case .done: return .json([])
-        case .refused(let text): return .json(["otpNode": .string(text)], status: 400)
-        case .busy, .failed: return Reply(outcome)
-        }
+        try await call.service.membership.setRecovery(node.otpNode, recovery, by: login)
+        return .json([])
     }
 
-    @Sendable private static func failOver(_ call: Call) async -> Reply {
+    @Sendable private static func failOver(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let names = otpNodes(call)
         guard !names.isEmpty else { return unknownServer }
         let isUnsafe = call.request.form["allowUnsafe"] == "true"
@@ -204,15 +201,12 @@ extension AdminRoutes {
         if call.state.rebalance != nil, !isUnsafe {
             return .text("Cannot failover during rebalance.", status: 503)
         }
-        let outcome = await call.service.membership.failOver(
+        let text = try await call.service.membership.failOver(
             names,
             by: call.identity.login,
             isUnsafe: isUnsafe
         )
         // The reply of an unsafe failover names the data that it lost.
-        if isUnsafe, case .done(let text) = outcome, !text.isEmpty {
-            return .text(text, status: 200)
-        }
-        return Reply(outcome)
+        return isUnsafe && !text.isEmpty ? .text(text, status: 200) : .done
     }
 }

@@ -12,9 +12,8 @@ extension AdminRoutes {
         }.accepting(NodeSetup.fields),
         Route(.post, "/nodes/self/controller/settings", access: setup, handler: setupPaths)
             .accepting(pathFields, lists: Set(pathFields)),
-        Route(.post, "/node/controller/rename", access: setup, handler: rename).accepting([
-            "hostname"
-        ]),
+        Route(.post, "/node/controller/rename", access: setup, handler: rename)
+            .accepting(["hostname"]).failing(as: busyList),
     ]
 
     private static let pathFields = [
@@ -39,11 +38,12 @@ extension AdminRoutes {
             )
     }
 
-    @Sendable private static func rename(_ call: Call) async -> Reply {
+    @Sendable private static func rename(_ call: Call) async throws(AdministrationError) -> Reply {
         guard let name = call.request.form["hostname"], !name.isEmpty else {
             return .refusedList([FieldError("hostname", "hostname is required")])
         }
-        return Reply(await NodeSetup(call).rename(to: name), busy: 400, Reply.list)
+        try await NodeSetup(call).rename(to: name)
+        return .done
     }
 }
 
@@ -74,18 +74,19 @@ struct NodeSetup {
     func apply() async -> [FieldError] {
         let errors = validate()
         guard errors.isEmpty, let name = form["hostname"], !name.isEmpty else { return errors }
-        switch await rename(to: name) {
-        case .done: return []
-        case .refused(let text), .busy(let text), .failed(let text):
-            return [FieldError("hostname", text)]
+        do throws(AdministrationError) {
+            try await rename(to: name)
+            return []
+        } catch {
+            return [FieldError("hostname", error.description)]
         }
     }
 
     /// Renames the node; a single node on loopback keeps its name if the new one is loopback too.
-    func rename(to name: String) async -> MembershipOutcome {
+    func rename(to name: String) async throws(AdministrationError) {
         let isLone = call.state.nodes.count == 1
-        if isLone, own?.isLoopback == true, Self.isLoopback(name) { return .done("") }
-        return await call.service.addresses.rename(to: name)
+        if isLone, own?.isLoopback == true, Self.isLoopback(name) { return }
+        try await call.service.addresses.rename(to: name)
     }
 
     private func validatePaths() -> [FieldError] {

@@ -5,7 +5,7 @@ internal import Orchestration
 extension AdminRoutes {
     static let provisioning: [Route] = [
         Route(.post, "/clusterInit", access: .permission("cluster!write"), validates: true) {
-            call in
+            call throws(AdministrationError) in
             var form = call.request.form
             // A missing port keeps the current one.
             if form["port"] == nil { form = FormParameters(form.pairs + [("port", "SAME")]) }
@@ -17,20 +17,20 @@ extension AdminRoutes {
             if call.request.isValidationOnly { return .valid }
             let failures = await setup.apply()
             guard failures.isEmpty else { return .refused(failures) }
-            return Reply(await call.service.settings.initialise(form), done: newBase(call))
+            try await call.service.settings.initialise(form)
+            return newBase(call)
         }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
-        Route(.post, "/settings/web", access: .securityWrite, validates: true) { call in
+        Route(.post, "/settings/web", access: .securityWrite, validates: true) {
+            call throws(AdministrationError) in
             if call.request.isValidationOnly {
                 return formReply(call.service.settings.validateAdministrator(call.request.form))
             }
-            return Reply(
-                await call.service.settings.setAdministrator(
-                    call.request.form,
-                    isFirst: call.identity.isUnprovisioned,
-                    by: call.identity.login
-                ),
-                done: newBase(call)
+            try await call.service.settings.setAdministrator(
+                call.request.form,
+                isFirst: call.identity.isUnprovisioned,
+                by: call.identity.login
             )
+            return newBase(call)
         }.accepting(ClusterForm.administratorFields),
         Route(.get, "/settings/web", access: .settingsRead) { call in
             .json([
@@ -38,11 +38,13 @@ extension AdminRoutes {
                 "username": .string(call.state.administrator?.name ?? ""),
             ])
         },
-        Route(.post, "/pools/default", access: .poolsWrite, validates: true) { call in
+        Route(.post, "/pools/default", access: .poolsWrite, validates: true) {
+            call throws(AdministrationError) in
             if call.request.isValidationOnly {
                 return formReply(call.service.settings.validateChange(call.request.form))
             }
-            return Reply(await call.service.settings.change(call.request.form))
+            try await call.service.settings.change(call.request.form)
+            return .done
         }.accepting(ClusterForm.settingsFields),
         Route(.post, "/node/controller/setupServices", access: .poolsWrite, handler: setupServices)
             .accepting(["services", "setDefaultMemQuotas"]),

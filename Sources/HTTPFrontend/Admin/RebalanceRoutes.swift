@@ -14,12 +14,13 @@ extension AdminRoutes {
             needsCluster: true,
             handler: startRebalance
         )
-        .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"]),
-        Route(.post, "/controller/stopRebalance", access: .poolsWrite, needsCluster: true) { call in
-            Reply(await call.service.membership.stopRebalance()) { text, _ in
-                .text(text, status: 504)
-            }
-        }.accepting(["allowUnsafe"]),
+        .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"])
+        .failing(as: ErrorForm { text, _ in .json(["error": .string(text)], status: 503) }),
+        Route(.post, "/controller/stopRebalance", access: .poolsWrite, needsCluster: true) {
+            call throws(AdministrationError) in
+            try await call.service.membership.stopRebalance()
+            return .done
+        }.accepting(["allowUnsafe"]).failing(as: ErrorForm { text, _ in .text(text, status: 504) }),
         Route(
             .get,
             "/pools/default/rebalanceProgress",
@@ -34,28 +35,20 @@ extension AdminRoutes {
             .accepting(["rebalanceMovesPerNode"]),
     ]
 
-    @Sendable private static func startRebalance(_ call: Call) async -> Reply {
+    @Sendable private static func startRebalance(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         let names = { (field: String) in
             (form[field] ?? "").split(separator: ",").map(String.init)
         }
-        let outcome = await call.service.membership.rebalance(
+        let id = try await call.service.membership.rebalance(
             known: names("knownNodes"),
             ejected: names("ejectedNodes"),
             deltaBuckets: names("deltaRecoveryBuckets"),
             by: call.identity.login
         )
-        switch outcome {
-        case .running(let id): return .json(["rebalance_id": .string(id)])
-        case .noNodes: return .json(["empty_known_nodes": 1], status: 400)
-        case .mismatch: return .json(["mismatch": 1], status: 400)
-        case .noNodesLeft: return .json(["noKVNodesLeft": 1], status: 400)
-        case .deltaImpossible: return .json(["deltaRecoveryNotPossible": 1], status: 400)
-        // An outcome of graceful failovers only, which another route starts.
-        case .wouldLose: return .json(["mismatch": 1], status: 400)
-        case .busy(let text), .failed(let text):
-            return .json(["error": .string(text)], status: 503)
-        }
+        return .json(["rebalance_id": .string(id)])
     }
 
     @Sendable private static func rebalanceProgress(_ call: Call) async -> Reply {
@@ -75,7 +68,9 @@ extension AdminRoutes {
         return .json(.object(members))
     }
 
-    @Sendable private static func setMovesPerNode(_ call: Call) async -> Reply {
+    @Sendable private static func setMovesPerNode(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let asked = call.request.form["rebalanceMovesPerNode"].flatMap(FormParameters.number)
         let range = ClusterSettings.movesPerNodeRange
         guard let asked, asked <= UInt64(UInt16.max), range.contains(Int(asked)) else {
@@ -85,11 +80,8 @@ extension AdminRoutes {
         if call.request.isValidationOnly { return .valid }
         var settings = call.state.settings
         settings.movesPerNode = UInt16(asked)
-        let outcome = await call.service.settings.change(
-            settings: settings,
-            was: call.state.settings
-        )
-        return Reply(outcome, done: .json(["rebalanceMovesPerNode": .number(asked)]))
+        try await call.service.settings.change(settings: settings, was: call.state.settings)
+        return .json(["rebalanceMovesPerNode": .number(asked)])
     }
 
     // MARK: The task

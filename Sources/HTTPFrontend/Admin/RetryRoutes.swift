@@ -57,7 +57,9 @@ extension AdminRoutes {
         ]
     }
 
-    @Sendable private static func setRetry(_ call: Call) async -> Reply {
+    @Sendable private static func setRetry(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
         form.refuseUnknownFields(except: ["enabled", "afterTimePeriod", "maxAttempts"])
@@ -70,6 +72,6 @@ extension AdminRoutes {
             settings.retry.attemptsMax = attempts
         }
         let done = Reply.json(shown(settings.retry))
-        return await form.reply(to: call, setting: settings, done: done)
+        return try await form.reply(to: call, setting: settings, done: done)
     }
 }

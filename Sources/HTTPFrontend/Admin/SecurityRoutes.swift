@@ -48,7 +48,9 @@ extension AdminRoutes {
         ]
     }
 
-    @Sendable private static func setSecurity(_ call: Call) async -> Reply {
+    @Sendable private static func setSecurity(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
         form.refuseUnknownFields(except: Set(json(of: settings).map(\.0)))
@@ -61,7 +63,7 @@ extension AdminRoutes {
             settings.passwords.iterations = UInt32(iterations)
         }
         setTransport(&settings.security, &form, for: call)
-        return await form.reply(to: call, setting: settings)
+        return try await form.reply(to: call, setting: settings)
     }
 
     private static func setTransport(

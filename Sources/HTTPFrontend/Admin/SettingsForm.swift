@@ -82,14 +82,17 @@ extension SettingsForm {
     ///   - call: The request.
     ///   - done: The reply after the change.
     ///   - change: Makes the change.
+    /// - Throws: The error of the change.
     /// - Returns: The reply.
     func reply(
         to call: Call,
         done: Reply = .done,
-        _ change: () async -> ClusterFormOutcome
-    ) async -> Reply {
+        _ change: () async throws(AdministrationError) -> Void
+    ) async throws(AdministrationError) -> Reply {
         guard errors.isEmpty else { return .refused(errors) }
-        return call.request.isValidationOnly ? .valid : Reply(await change(), done: done)
+        if call.request.isValidationOnly { return .valid }
+        try await change()
+        return done
     }
 
     /// As `reply`, for settings of the cluster.
@@ -97,9 +100,9 @@ extension SettingsForm {
         to call: Call,
         setting settings: ClusterSettings,
         done: Reply = .done
-    ) async -> Reply {
-        await reply(to: call, done: done) {
-            await call.service.settings.change(settings: settings, was: call.state.settings)
+    ) async throws(AdministrationError) -> Reply {
+        try await reply(to: call, done: done) { () throws(AdministrationError) in
+            try await call.service.settings.change(settings: settings, was: call.state.settings)
         }
     }
 }

@@ -62,7 +62,9 @@ extension AdminRoutes {
         )
     )
 
-    @Sendable private static func changeInternalSettings(_ call: Call) async -> Reply {
+    @Sendable private static func changeInternalSettings(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         var errors = form.pairs.compactMap(flaw)
         if form.pairs.isEmpty { errors.append(FieldError("_", "Request should have parameters")) }
@@ -70,17 +72,15 @@ extension AdminRoutes {
         if call.request.isValidationOnly { return .valid }
         // If the second change is overtaken, the router repeats both; the first is then without effect.
         if let count = form[bucketCount.name].flatMap(FormParameters.number) {
-            let outcome = await call.service.settings.change(maxBucketCount: UInt32(count))
-            guard case .done = outcome else { return Reply(outcome) }
+            try await call.service.settings.change(maxBucketCount: UInt32(count))
         }
         guard let count = form[indexerCount.name].flatMap(FormParameters.number) else {
             return .done
         }
         var indexing = call.state.indexing
         indexing.parallelIndexersMax = UInt16(count)
-        return Reply(
-            await call.service.settings.change(indexing: indexing, was: call.state.indexing)
-        )
+        try await call.service.settings.change(indexing: indexing, was: call.state.indexing)
+        return .done
     }
 
     /// The error of one field of `/internalSettings`; nil if its value is possible.

@@ -15,7 +15,10 @@ extension AdminRoutes {
                 handler: patchUser
             ),
             Route(.delete, "/settings/rbac/users/*/*", access: .securityWrite, handler: deleteUser)
-                .accepting(),
+                .accepting()
+                .failing(
+                    as: .members.with(\.unknown, .json("User was not found.", status: 404))
+                ),
             Route(.get, "/settings/rbac/groups", access: .securityRead) { _ in .json([]) },
             Route(.get, "/settings/rbac/groups/*", access: .securityRead) { _ in
                 .json("Unknown group.", status: 404)
@@ -97,7 +100,9 @@ extension AdminRoutes {
 
     // MARK: Changes
 
-    @Sendable private static func putUser(_ call: Call) async -> Reply {
+    @Sendable private static func putUser(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         guard call.capture(0) == UserJSON.domain else { return refused(domain: call.capture(0)) }
         let id = call.capture(1)
         if call.request.isValidationOnly {
@@ -114,17 +119,19 @@ extension AdminRoutes {
         // If the user changes after this check, the request is overtaken and checked again.
         let seen: Precondition<UserChange.Basis> =
             precondition == .any ? .any : user.map { .version($0.basis) } ?? .absent
-        let outcome = await call.service.users.put(
+        try await call.service.users.put(
             id,
             call.request.form,
             by: call.identity.login,
             precondition: seen
         )
-        return Reply(outcome)
+        return .done
     }
 
     /// Changes a user's password, as the administrator; all else needs PUT.
-    @Sendable private static func patchUser(_ call: Call) async -> Reply {
+    @Sendable private static func patchUser(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         guard let user = call.state.user(call.capture(0)) else {
             return .json("Unknown user.", status: 404)
         }
@@ -139,9 +146,8 @@ extension AdminRoutes {
         guard form.errors.isEmpty else { return .refused(form.errors) }
         if call.request.isValidationOnly { return .valid }
         guard parameters["password"] != nil else { return .done }
-        return Reply(
-            await call.service.users.changePassword(of: user, parameters, by: call.identity.login)
-        )
+        try await call.service.users.changePassword(of: user, parameters, by: call.identity.login)
+        return .done
     }
 
     /// Accepts the values of the policy, and refuses others.
@@ -160,11 +166,12 @@ extension AdminRoutes {
         return call.request.isValidationOnly ? .valid : .done
     }
 
-    @Sendable private static func deleteUser(_ call: Call) async -> Reply {
-        guard call.capture(0) == UserJSON.domain,
-            let outcome = await call.service.users.delete(call.capture(1), by: call.identity.login)
-        else { return .json("User was not found.", status: 404) }
-        return Reply(outcome)
+    @Sendable private static func deleteUser(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
+        guard call.capture(0) == UserJSON.domain else { throw .unknown }
+        try await call.service.users.delete(call.capture(1), by: call.identity.login)
+        return .done
     }
 
     private static func refused(domain: String) -> Reply {
@@ -174,7 +181,9 @@ extension AdminRoutes {
     }
 
     /// Changes the password of the login that sends the request.
-    @Sendable private static func changePassword(_ call: Call) async -> Reply {
+    @Sendable private static func changePassword(
+        _ call: Call
+    ) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         var unknown = SettingsForm(form)
         unknown.require("password")
@@ -186,20 +195,21 @@ extension AdminRoutes {
         }
         switch call.identity {
         case .administrator, .unprovisioned:
-            return Reply(await call.service.settings.changeAdministratorPassword(form))
+            try await call.service.settings.changeAdministratorPassword(form)
         case .user(let id):
             guard let user = call.state.user(id) else {
                 return .json("User was not found.", status: 404)
             }
-            let outcome = await call.service.users.changePassword(of: user, form, by: id)
-            // A repetition would change a password that this request did not present.
-            if case .overtaken = outcome {
+            do throws(AdministrationError) {
+                try await call.service.users.changePassword(of: user, form, by: id)
+            } catch {
+                // A repetition would change a password that this request did not present.
                 let text = "Another request changed the password. Log in again and retry."
-                return .refused([FieldError("_", text)])
+                throw error == .overtaken ? .invalid([FieldError("_", text)]) : error
             }
-            return Reply(outcome)
         case .bucket, .guest, .anonymous:
             return .forbidden(Permission.securityWrite.text)
         }
+        return .done
     }
 }

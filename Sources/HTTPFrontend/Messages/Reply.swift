@@ -1,4 +1,3 @@
-internal import ClusterService
 internal import Orchestration
 
 /// A field of a response's head or trailer.
@@ -112,39 +111,5 @@ struct Reply: Sendable {
             ],
             status: 403
         )
-    }
-}
-
-extension Reply {
-    /// The reply to a change of the cluster; `done` after success.
-    init(_ outcome: ClusterFormOutcome, done: Reply = .done) {
-        switch outcome {
-        case .done: self = done
-        case .overtaken: self = .overtaken
-        case .refused(let errors): self = .refused(errors)
-        case .failed(let text): self = .failed(text)
-        }
-    }
-
-    /// The reply to a request about nodes: an empty one after success, or a refusal's text, which tools
-    /// show unchanged.
-    ///
-    /// - Parameters:
-    ///   - outcome: The result of the request.
-    ///   - busy: The status if another operation is running.
-    ///   - failed: The status if the request failed.
-    ///   - refusal: Renders a text with its status.
-    init(
-        _ outcome: MembershipOutcome,
-        busy: Int = 503,
-        failed: Int = 500,
-        _ refusal: (String, Int) -> Reply = Reply.text
-    ) {
-        switch outcome {
-        case .done: self = .done
-        case .refused(let text): self = refusal(text, 400)
-        case .busy(let text): self = refusal(text, busy)
-        case .failed(let text): self = refusal(text, failed)
-        }
     }
 }

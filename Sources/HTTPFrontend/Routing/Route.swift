@@ -5,7 +5,7 @@ internal import Vocabulary
 
 /// One entry of the routing table: method, path, access and handler.
 struct Route: Sendable {
-    typealias Handler = @Sendable (Call) async -> Reply
+    typealias Handler = @Sendable (Call) async throws(AdministrationError) -> Reply
     /// Handles a call on an event loop, without waiting.
     typealias PromptHandler = @Sendable (Call) -> PromptReply
 
@@ -94,7 +94,9 @@ struct Route: Sendable {
     let rawQuery: Set<String>
     /// The handler supports `just_validate=1`, which changes nothing.
     let validates: Bool
-    let handler: Handler
+    private let handler: Handler
+    /// The form of the handler's errors.
+    private var errors = ErrorForm.members
     /// The fields of the query and the form that the route has; nil if the route ignores others.
     private(set) var parameters: Parameters?
     /// Nil if requests of the route are never answered on an event loop.
@@ -196,6 +198,22 @@ struct Route: Sendable {
         var route = self
         route.parameters = Parameters(names: names, lists: lists)
         return route
+    }
+
+    /// This route with another form of the handler's errors.
+    func failing(as errors: ErrorForm) -> Route {
+        var route = self
+        route.errors = errors
+        return route
+    }
+
+    /// The handler's reply, or that of its error.
+    func reply(to call: Call) async -> Reply {
+        do throws(AdministrationError) {
+            return try await handler(call)
+        } catch {
+            return Reply(error, errors)
+        }
     }
 
     /// This route with a handler that is tried before the first one.

@@ -122,10 +122,10 @@ struct Router: Sendable {
         case .admitted(let confirmed): identity = confirmed.identity
         }
         var call = call(request, admitted, of: identity, in: state)
-        var reply = await admitted.route.handler(call)
+        var reply = await admitted.route.reply(to: call)
         for _ in 0..<Self.repetitionsMax where reply.isOvertaken {
             call = call.refreshed
-            reply = await admitted.route.handler(call)
+            reply = await admitted.route.reply(to: call)
         }
         if isStale { reply.headers.append(("Divan-Stale", "true")) }
         return reply

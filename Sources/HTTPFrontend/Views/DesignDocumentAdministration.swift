@@ -33,13 +33,13 @@ extension AdminRoutes {
                 guard let documents = plane.documents(ofBucket: bucket) else { return .notFound }
                 return .json(["rows": .array(documents.map { row($0, bucket) })])
             },
-            controller("compactView") { call throws(DesignDocumentError) in
+            controller("compactView") { call throws(AdministrationError) in
                 try await plane.compactViews(
                     ofDesignDocument: call.capture(1),
                     inBucket: call.capture(0)
                 )
             },
-            controller("cancelViewCompaction") { call throws(DesignDocumentError) in
+            controller("cancelViewCompaction") { call throws(AdministrationError) in
                 try await plane.cancelViewCompaction(
                     ofDesignDocument: call.capture(1),
                     inBucket: call.capture(0)
@@ -50,7 +50,8 @@ extension AdminRoutes {
                 "/pools/default/buckets/*/ddocs/<design>/controller/setUpdateMinChanges",
                 access: controllerAccess,
                 needsCluster: true
-            ) { call in await setUpdateThresholds(call, plane) },
+            ) { call throws(AdministrationError) in try await setUpdateThresholds(call, plane) }
+            .failing(as: ofDesignDocument),
         ]
     }
 
@@ -58,22 +59,18 @@ extension AdminRoutes {
 
     private static func controller(
         _ name: String,
-        _ body: @escaping @Sendable (Call) async throws(DesignDocumentError) -> Void
+        _ body: @escaping @Sendable (Call) async throws(AdministrationError) -> Void
     ) -> Route {
         Route(
             .post,
             "/pools/default/buckets/*/ddocs/<design>/controller/\(name)",
             access: controllerAccess,
             needsCluster: true
-        ) { call in
+        ) { call throws(AdministrationError) in
             guard call.bucket != nil else { return .notFound }
-            do throws(DesignDocumentError) {
-                try await body(call)
-                return .done
-            } catch {
-                return refusal(error)
-            }
-        }.accepting()
+            try await body(call)
+            return .done
+        }.accepting().failing(as: ofDesignDocument)
     }
 
     private static func row(_ document: DesignDocument, _ bucket: String) -> JSONText {
@@ -98,7 +95,7 @@ extension AdminRoutes {
     private static func setUpdateThresholds(
         _ call: Call,
         _ plane: any DesignDocumentPlane
-    ) async -> Reply {
+    ) async throws(AdministrationError) -> Reply {
         guard call.bucket != nil else { return .notFound }
         let form = call.request.form
         var wrong: [(String, JSONText)] = []
@@ -111,31 +108,15 @@ extension AdminRoutes {
             return value
         }
         guard wrong.isEmpty else { return .json(.object(wrong), status: 400) }
-        do throws(DesignDocumentError) {
-            let document = try await plane.setUpdateMinChanges(
-                ofDesignDocument: call.capture(1),
-                inBucket: call.capture(0),
-                updateMinChanges: values[0].map { Int(clamping: $0) },
-                replicaUpdateMinChanges: values[1].map { Int(clamping: $0) }
-            )
-            let options = document.body.withUnsafeBytes {
-                JSONValue.parse(ByteView($0))?["options"]
-            }
-            return .rendered(JSONWriter.text { $0.value(options ?? .object([])) })
-        } catch {
-            return refusal(error)
-        }
+        let document = try await plane.setUpdateMinChanges(
+            ofDesignDocument: call.capture(1),
+            inBucket: call.capture(0),
+            updateMinChanges: values[0].map { Int(clamping: $0) },
+            replicaUpdateMinChanges: values[1].map { Int(clamping: $0) }
+        )
+        let options = document.body.withUnsafeBytes { JSONValue.parse(ByteView($0))?["options"] }
+        return .rendered(JSONWriter.text { $0.value(options ?? .object([])) })
     }
 
-    /// The reply to a change that was not made.
-    private static func refusal(_ error: DesignDocumentError) -> Reply {
-        let reason = error.description
-        return switch error.code {
-        case .bucketUnknown, .documentUnknown: .notFound
-        case .invalid, .tooLarge: .json(["_": .string(reason)], status: 400)
-        case .differs: .conflict("The design document")
-        case .descriptorsExhausted: .json(["_": .string(reason)], status: 503)
-        case .failed: .failed(reason)
-        }
-    }
+    private static let ofDesignDocument = ErrorForm.members.with(\.object, "The design document")
 }

@@ -25,7 +25,7 @@ extension ViewTable {
                     await call.withViewBucket { bucket in
                         let path = "\(prefix)/\(encoded(bucket))"
                         return await change(call, created: path) {
-                            precondition async throws(DesignDocumentError) in
+                            precondition async throws(AdministrationError) in
                             _ = try await plane.putDesignDocument(
                                 call.capture(1),
                                 body: call.request.body,
@@ -37,7 +37,7 @@ extension ViewTable {
                 },
                 Route(.delete, path, access: .permission("cluster.bucket[.].views!write")) { call in
                     await call.withViewBucket { bucket in
-                        await change(call) { precondition async throws(DesignDocumentError) in
+                        await change(call) { precondition async throws(AdministrationError) in
                             try await plane.deleteDesignDocument(
                                 call.capture(1),
                                 inBucket: bucket,
@@ -78,15 +78,20 @@ extension ViewTable {
     private static func change(
         _ call: Call,
         created bucketPath: String? = nil,
-        _ work: (Precondition<String>) async throws(DesignDocumentError) -> Void
+        _ work: (Precondition<String>) async throws(AdministrationError) -> Void
     ) async -> Reply {
         guard let precondition = call.request.precondition else {
             return .failure(400, "bad_request", reason: RESTRequest.preconditionRule)
         }
-        do throws(DesignDocumentError) {
+        do throws(AdministrationError) {
             try await work(precondition)
         } catch {
-            return refusal(error, mustBeAbsent: precondition == .absent)
+            guard error == .differs else { return Reply(error, errors) }
+            let reason = Reply.conflictSentence(
+                "The design document",
+                mustBeAbsent: precondition == .absent
+            )
+            return .failure(412, "precondition_failed", reason: reason)
         }
         let name = call.capture(1)
         var reply = Reply.json(
@@ -101,18 +106,11 @@ extension ViewTable {
         return reply
     }
 
-    private static func refusal(_ error: DesignDocumentError, mustBeAbsent: Bool) -> Reply {
-        switch error.code {
-        case .bucketUnknown, .documentUnknown: return .missing("missing")
-        case .invalid, .tooLarge:
-            return .failure(400, "invalid_design_document", reason: error.description)
-        case .differs:
-            let reason = Reply.conflictSentence("The design document", mustBeAbsent: mustBeAbsent)
-            return .failure(412, "precondition_failed", reason: reason)
-        case .descriptorsExhausted:
-            return Reply.failure(503, "service_unavailable", reason: error.description)
-                .retry(afterSeconds: 1)
-        case .failed: return .failure(500, "internal_server_error", reason: error.description)
+    private static let errors = ErrorForm { text, status in
+        switch status {
+        case 400: .failure(400, "invalid_design_document", reason: text)
+        case 503: Reply.failure(503, "service_unavailable", reason: text).retry(afterSeconds: 1)
+        default: .failure(500, "internal_server_error", reason: text)
         }
-    }
+    }.with(\.unknown, .missing("missing"))
 }

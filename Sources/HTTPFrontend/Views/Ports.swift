@@ -19,13 +19,13 @@ package protocol DesignDocumentPlane: Sendable {
     ///   - bucket: The bucket.
     ///   - precondition: The revision that the document must have.
     /// - Returns: The document, after this node applied the change.
-    /// - Throws: `DesignDocumentError` if nothing was changed, or the outcome is unknown.
+    /// - Throws: `AdministrationError` if nothing was changed, or the outcome is unknown.
     func putDesignDocument(
         _ name: String,
         body: [UInt8],
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async throws(DesignDocumentError) -> DesignDocument
+    ) async throws(AdministrationError) -> DesignDocument
     /// Deletes a document.
     ///
     /// - Throws: As `putDesignDocument`.
@@ -33,21 +33,21 @@ package protocol DesignDocumentPlane: Sendable {
         _ name: String,
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async throws(DesignDocumentError)
+    ) async throws(AdministrationError)
     /// Begins to compact the indexes of a document on all nodes.
     ///
-    /// - Throws: `DesignDocumentError` if the document does not exist, or a node cannot compact.
+    /// - Throws: `AdministrationError` if the document does not exist, or a node cannot compact.
     func compactViews(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async throws(DesignDocumentError)
+    ) async throws(AdministrationError)
     /// Cancels the compaction of a document's indexes; no error if there is none.
     ///
-    /// - Throws: `DesignDocumentError` if the document does not exist.
+    /// - Throws: `AdministrationError` if the document does not exist.
     func cancelViewCompaction(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async throws(DesignDocumentError)
+    ) async throws(AdministrationError)
     /// Changes the `options` of a document: from how many changes on an index is updated without a
     /// query; nil leaves one unchanged.
     ///
@@ -57,7 +57,7 @@ package protocol DesignDocumentPlane: Sendable {
         inBucket bucket: String,
         updateMinChanges: Int?,
         replicaUpdateMinChanges: Int?
-    ) async throws(DesignDocumentError) -> DesignDocument
+    ) async throws(AdministrationError) -> DesignDocument
 }
 
 extension DesignDocumentService: DesignDocumentPlane {}

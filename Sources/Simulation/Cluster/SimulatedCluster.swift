@@ -65,7 +65,7 @@ final class SimulatedCluster {
     func submit(
         _ node: SimulatedNode,
         _ what: String,
-        order: @escaping @Sendable (AdministrationService) async -> String
+        order: @escaping @Sendable (AdministrationService) async throws -> String
     ) {
         guard let running = node.running, let service = node.service else { return }
         let transcript = Answer<Transcript>()
@@ -74,10 +74,15 @@ final class SimulatedCluster {
         let open = Order(node: node, service: service)
         orders.append(open)
         running.executor.spawn {
-            let outcome = await order(service)
+            let outcome = await SimulatedCluster.text { try await order(service) }
             transcript.value?.note("\(what): \(outcome)")
             open.isAnswered = true
         }
+    }
+
+    /// The text of a request's result, or of its error.
+    static func text(_ request: () async throws -> String) async -> String {
+        do { return try await request() } catch { return "\(error)" }
     }
 
     /// A submitted request, with the process that received it.
@@ -169,12 +174,21 @@ final class SimulatedCluster {
             settings.autoFailover.countMax = failovers
             // Nothing here depends on how long a guess takes.
             settings.passwords.iterations = UInt32(PasswordSettings.iterationsRange.lowerBound)
-            return await service.settings.change(settings: settings, was: service.state.settings)
+            let (new, was) = (settings, service.state.settings)
+            return await SimulatedCluster.text {
+                try await service.settings.change(settings: new, was: was)
+                return "done"
+            }
         }
-        guard case .done? = set else { return "the settings could not be changed" }
-        let begun = ask(first) { await $0.settings.initialise(form) }
-        guard case .done? = begun else {
-            return "the cluster was not initialised: \(begun.map { "\($0)" } ?? "no answer")"
+        guard set == "done" else { return "the settings could not be changed" }
+        let begun = ask(first) { service in
+            await SimulatedCluster.text {
+                try await service.settings.initialise(form)
+                return "done"
+            }
+        }
+        guard begun == "done" else {
+            return "the cluster was not initialised: \(begun ?? "no answer")"
         }
         for bucket in buckets {
             let outcome = ask(first) { await SimulatedCluster.create(bucket, $0) }
@@ -182,16 +196,19 @@ final class SimulatedCluster {
         }
         for node in nodes.dropFirst() {
             let (name, tokens) = (node.name, tokens)
-            let outcome = ask(first) {
-                await $0.membership.addNode(
-                    name,
-                    token: tokens[name],
-                    services: ["kv"],
-                    by: SimulatedCluster.user
-                )
+            let outcome = ask(first) { service in
+                await SimulatedCluster.text {
+                    _ = try await service.membership.addNode(
+                        name,
+                        token: tokens[name],
+                        services: ["kv"],
+                        by: SimulatedCluster.user
+                    )
+                    return "done"
+                }
             }
-            guard case .done? = outcome else {
-                return "\(name) was not added: \(outcome.map { "\($0)" } ?? "no answer")"
+            guard outcome == "done" else {
+                return "\(name) was not added: \(outcome ?? "no answer")"
             }
         }
         return rebalance(seconds: 120)
@@ -227,7 +244,7 @@ final class SimulatedCluster {
     func rebalance(seconds: UInt64) -> String? {
         guard let node = self.reachableNode else { return "no node can start a rebalance" }
         let asked = ask(node) { await SimulatedCluster.startRebalance($0) }
-        guard case .running(let id)? = asked else {
+        guard case .success(let id)? = asked else {
             return "no rebalance began: \(asked.map { "\($0)" } ?? "no answer")"
         }
         let isOver = waitUntil(seconds: seconds) {
@@ -240,12 +257,16 @@ final class SimulatedCluster {
         return nil
     }
 
-    static func startRebalance(_ service: AdministrationService) async -> RebalanceRequestOutcome {
+    static func startRebalance(
+        _ service: AdministrationService
+    ) async -> Result<String, AdministrationError> {
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-        return await service.membership.rebalance(
-            known: known,
-            ejected: [],
-            by: SimulatedCluster.user
+        return await Result(
+            of: try await service.membership.rebalance(
+                known: known,
+                ejected: [],
+                by: SimulatedCluster.user
+            )
         )
     }
 }

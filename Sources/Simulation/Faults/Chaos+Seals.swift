@@ -46,9 +46,7 @@ extension Chaos {
         let (name, failovers) = (spare.record.otpNode, failovers)
         failovers.withLock { $0.recordRequest() }
         cluster.submit(leader, "fail over \(spare.node.address) while it serves") { service in
-            let outcome = await service.membership.failOver([name], by: SimulatedCluster.user)
-            failovers.withLock { $0.recordOutcome(outcome) }
-            return "\(outcome)"
+            try await ManualFailovers.failOver(name, service, failovers)
         }
         // Its recovery provides enough copies for the next failover.
         cluster.world.after(3_000_000_000) { [weak self] in

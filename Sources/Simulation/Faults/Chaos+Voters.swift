@@ -102,7 +102,9 @@ extension Chaos {
     /// Proposes an entry that changes nothing.
     private func decide(_ leader: SimulatedNode) {
         cluster.submit(leader, "the same settings") { service in
-            "\(await service.settings.change(settings: service.state.settings, was: service.state.settings))"
+            let settings = service.state.settings
+            try await service.settings.change(settings: settings, was: settings)
+            return "done"
         }
     }
 
@@ -156,8 +158,7 @@ extension Chaos {
         let before = leader.service?.cluster.raftStatus.configuration
         cluster.submit(leader, "out \(names)") { service in
             let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-            return
-                "\(await service.membership.rebalance(known: known, ejected: names, by: SimulatedCluster.user))"
+            return try await service.membership.rebalance(known: known, ejected: names, by: SimulatedCluster.user)
         }
         let staying = others.filter { node in !leavers.contains { $0 === node } }
         awaitChange(leader, from: before, staying, until: cluster.world.now + 20_000_000_000)

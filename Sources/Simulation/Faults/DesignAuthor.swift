@@ -50,26 +50,18 @@ final class DesignAuthor {
         let what = "design document \(name) of \(bucket)"
         if pick(4) == 0 {
             cluster.submit(node, "delete \(what)") { service in
-                do throws(DesignDocumentError) {
-                    try await service.designDocuments.deleteDesignDocument(name, inBucket: bucket)
-                    return "deleted"
-                } catch {
-                    return error.description
-                }
+                try await service.designDocuments.deleteDesignDocument(name, inBucket: bucket)
+                return "deleted"
             }
         } else {
             let body = text()
             cluster.submit(node, "put \(what)") { service in
-                do throws(DesignDocumentError) {
-                    let document = try await service.designDocuments.putDesignDocument(
-                        name,
-                        body: body,
-                        inBucket: bucket
-                    )
-                    return "\(document.revision), \(document.byteCount) bytes"
-                } catch {
-                    return error.description
-                }
+                let document = try await service.designDocuments.putDesignDocument(
+                    name,
+                    body: body,
+                    inBucket: bucket
+                )
+                return "\(document.revision), \(document.byteCount) bytes"
             }
         }
     }

@@ -13,14 +13,27 @@ struct ManualFailovers: Sendable {
 
     mutating func recordRequest() { asked += 1 }
 
-    mutating func recordOutcome(_ outcome: MembershipOutcome) {
-        switch outcome {
+    /// Fails a node over, and records the result.
+    static func failOver(
+        _ name: String,
+        _ service: AdministrationService,
+        _ failovers: Guarded<ManualFailovers>
+    ) async throws(AdministrationError) -> String {
+        let result = await Result(
+            of: try await service.membership.failOver([name], by: SimulatedCluster.user)
+        )
+        failovers.withLock { $0.record(result) }
+        return try result.get()
+    }
+
+    private mutating func record(_ result: Result<String, AdministrationError>) {
+        switch result {
         // These texts count all losses; any other text reports nodes that could not be queried.
-        case .done(let text)
+        case .success(let text)
         where [" known to be lost.", " change may be lost.", " changes may be lost."]
             .contains(where: text.hasSuffix):
             safe += 1
-        case .refused: safe += 1
+        case .failure(.refused): safe += 1
         default: break
         }
     }
@@ -115,18 +128,13 @@ final class Operator {
                 }
                 // A failover without a reply counts as unsafe.
                 failovers.withLock { $0.recordRequest() }
-                let outcome = await service.membership.failOver(
-                    [node.otpNode],
-                    by: SimulatedCluster.user
-                )
-                failovers.withLock { $0.recordOutcome(outcome) }
-                return "\(outcome)"
+                return try await ManualFailovers.failOver(node.otpNode, service, failovers)
             }
         default:
             let (host, tokens) = (target.address, cluster.tokens)
             cluster.submit(asked, what) { service in
                 if action == .add { return await Operator.addAll(service, tokens) }
-                return await Operator.perform(action, host, dice: dice, service: service)
+                return try await Operator.perform(action, host, dice: dice, service: service)
             }
         }
     }
@@ -136,9 +144,9 @@ final class Operator {
         guard asked.service?.state.bucket(named: name) != nil else { return }
         let began = cluster.world.now
         cluster.submit(asked, what) { service in
-            let outcome = await service.buckets.flush(name)
-            if case .done = outcome { verifier.flushed(name, began: began) }
-            return "\(outcome)"
+            try await service.buckets.flush(name)
+            verifier.flushed(name, began: began)
+            return "done"
         }
     }
 
@@ -148,9 +156,9 @@ final class Operator {
         let began = cluster.world.now
         deleted += 1
         cluster.submit(asked, what) { service in
-            let outcome = await service.buckets.delete(name)
-            if case .done = outcome { verifier.flushed(name, began: began) }
-            return "\(outcome)"
+            try await service.buckets.delete(name)
+            verifier.flushed(name, began: began)
+            return "done"
         }
     }
 
@@ -163,7 +171,7 @@ final class Operator {
         }
         guard let state = able[0].service?.state else { return }
         for request in QuotaRequest.rivals(in: state, pick) {
-            cluster.submit(able[pick(able.count)], "\(request)") { await request.make(of: $0) }
+            cluster.submit(able[pick(able.count)], "\(request)") { try await request.make(of: $0) }
         }
     }
 
@@ -174,34 +182,43 @@ final class Operator {
         _ host: String,
         dice: UInt64,
         service: AdministrationService
-    ) async -> String {
+    ) async throws(AdministrationError) -> String {
         let name = service.state.nodes.first { $0.host == host }?.otpNode
         switch action {
         case .rebalance: return "\(await SimulatedCluster.startRebalance(service))"
-        case .stopRebalance: return "\(await service.membership.stopRebalance())"
+        case .stopRebalance:
+            try await service.membership.stopRebalance()
+            return "done"
         case .recover: return await recover(service, dice & 1 == 0 ? .full : .delta)
         case .replicas: return await setReplicas(Int(dice % 3), service)
         case .eject:
             let idle = service.state.nodes.filter { $0.membership != .active }
             guard let node = idle.first else { return "all nodes are active" }
-            return "\(await service.membership.eject(node.otpNode, by: SimulatedCluster.user))"
+            try await service.membership.eject(node.otpNode, by: SimulatedCluster.user)
+            return "done"
         default: break
         }
         guard let name else { return "no such node" }
         switch action {
         case .graceful:
-            return
-                "\(await service.membership.startGracefulFailover([name], by: SimulatedCluster.user))"
-        default: return await takeOut(name, service)
+            try await service.membership.startGracefulFailover([name], by: SimulatedCluster.user)
+            return "done"
+        default: return try await takeOut(name, service)
         }
     }
 
-    private static func takeOut(_ name: String, _ service: AdministrationService) async -> String {
+    private static func takeOut(
+        _ name: String,
+        _ service: AdministrationService
+    ) async throws(AdministrationError) -> String {
         // At least two nodes remain.
         guard service.state.activeNodes.count > 2 else { return "too few nodes would remain" }
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-        return
-            "\(await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
+        return try await service.membership.rebalance(
+            known: known,
+            ejected: [name],
+            by: SimulatedCluster.user
+        )
     }
 
     private static func setReplicas(_ count: Int, _ service: AdministrationService) async -> String
@@ -227,13 +244,15 @@ final class Operator {
             let host = SimulatedNode.address(number)
             guard !service.state.nodes.contains(where: { $0.host == host }) else { continue }
             let name = "\(host):\(SimulatedNode.adminPort)"
-            let outcome = await service.membership.addNode(
-                name,
-                token: tokens[name],
-                services: ["kv"],
-                by: SimulatedCluster.user
+            let outcome = await Result(
+                of: try await service.membership.addNode(
+                    name,
+                    token: tokens[name],
+                    services: ["kv"],
+                    by: SimulatedCluster.user
+                )
             )
-            if case .refused(let text) = outcome, text.contains("reach") { continue }
+            if case .failure(.refused(let text)) = outcome, text.contains("reach") { continue }
             outcomes.append("\(outcome)")
         }
         return outcomes.isEmpty ? "no node to add" : outcomes.joined(separator: "; ")
@@ -242,12 +261,15 @@ final class Operator {
     /// Recovers all failed-over nodes and starts a rebalance.
     static func recover(_ service: AdministrationService, _ type: RecoveryType) async -> String {
         for node in service.state.nodes where node.membership == .inactiveFailed {
-            let outcome = await service.membership.setRecovery(
-                node.otpNode,
-                type,
-                by: SimulatedCluster.user
-            )
-            guard case .done = outcome else { return "\(outcome)" }
+            do throws(AdministrationError) {
+                try await service.membership.setRecovery(
+                    node.otpNode,
+                    type,
+                    by: SimulatedCluster.user
+                )
+            } catch {
+                return error.description
+            }
         }
         return "\(type.name): \(await SimulatedCluster.startRebalance(service))"
     }

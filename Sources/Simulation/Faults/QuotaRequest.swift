@@ -67,28 +67,24 @@ enum QuotaRequest: Hashable, Sendable {
 
     /// Sends the request to a node.
     ///
-    /// - Returns: The outcome as text.
-    func make(of service: AdministrationService) async -> String {
+    /// - Throws: `AdministrationError` if it is not carried out.
+    /// - Returns: The text of its success.
+    func make(of service: AdministrationService) async throws(AdministrationError) -> String {
         switch self {
         case .create(let name, let megabytes):
             let form = FormParameters([
                 ("name", name), ("ramQuota", "\(megabytes)"), ("bucketType", "ephemeral"),
                 ("numVBuckets", "64"), ("replicaNumber", "1"),
             ])
-            return Self.text(await service.buckets.create(form))
+            try await service.buckets.create(form)
         case .change(let name, let megabytes):
             let form = FormParameters([("ramQuota", "\(megabytes)")])
-            return Self.text(await service.buckets.change(name, form))
+            try await service.buckets.change(name, form)
         case .delete(let name):
-            return Self.text(await service.buckets.delete(name))
+            try await service.buckets.delete(name)
         case .setMemoryQuota(let megabytes):
-            return
-                "\(await service.settings.change(FormParameters([("memoryQuota", "\(megabytes)")])))"
+            try await service.settings.change(FormParameters([("memoryQuota", "\(megabytes)")]))
         }
-    }
-
-    private static func text(_ outcome: BucketOutcome) -> String {
-        guard case .refused(let errors, _) = outcome else { return "\(outcome)" }
-        return "refused: " + errors.map(\.text).joined(separator: "; ")
+        return "done"
     }
 }

@@ -93,7 +93,9 @@ package final class Story {
         let address = node.address
         let done = cluster.ask(leader) { service in
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return "\(await service.membership.failOver([name], by: SimulatedCluster.user))"
+            return await SimulatedCluster.text {
+                try await service.membership.failOver([name], by: SimulatedCluster.user)
+            }
         }
         let isOver = cluster.waitUntil(seconds: 10) { [cluster] in
             let placements = cluster.newestState?.buckets.flatMap(\.placements) ?? []
@@ -125,8 +127,13 @@ package final class Story {
         let left = cluster.ask(leader, seconds: 60) { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return
-                "\(await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
+            return await SimulatedCluster.text {
+                try await service.membership.rebalance(
+                    known: known,
+                    ejected: [name],
+                    by: SimulatedCluster.user
+                )
+            }
         }
         let isOut = cluster.waitUntil(seconds: 60) { [self] in
             membership(of: node, at: leader) == nil && node.service?.state.isProvisioned == false
@@ -134,9 +141,15 @@ package final class Story {
         }
         guard isOut else { return "the node was not removed: \(left ?? "no reply")" }
         let (name, tokens) = (node.name, cluster.tokens)
-        cluster.submit(leader, "add") { service in
-            "\(await service.membership.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
+        let add = { @Sendable (service: AdministrationService) async throws -> String in
+            try await service.membership.addNode(
+                name,
+                token: tokens[name],
+                services: ["kv"],
+                by: SimulatedCluster.user
+            )
         }
+        cluster.submit(leader, "add", order: add)
         let isInvited = cluster.world.run(for: 10 * Story.second) {
             node.service?.cluster.raftStatus.configuration.members.isEmpty == true
         }
@@ -160,8 +173,8 @@ package final class Story {
             node.isServing && node.service?.cluster.raftStatus.configuration.members.count == 1
         }
         guard isNew else { return "the node does not become a new one" }
-        let added = cluster.ask(leader, seconds: 40) {
-            "\(await $0.membership.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
+        let added = cluster.ask(leader, seconds: 40) { service in
+            await SimulatedCluster.text { try await add(service) }
         }
         guard membership(of: node, at: leader) == .inactiveAdded else {
             return "the node cannot be added again: \(added ?? "no answer")"

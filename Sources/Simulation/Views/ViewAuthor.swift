@@ -106,7 +106,7 @@ final class ViewAuthor {
         let body = ChangingView.body(version: version, request: change?.number ?? 0)
         let purpose = isPublished ? "of the view of" : "for development in"
         cluster.submit(node, "put version \(version) \(purpose) \(bucket)") { service in
-            do throws(DesignDocumentError) {
+            do throws(AdministrationError) {
                 let put = try await service.designDocuments.putDesignDocument(
                     document,
                     body: body,
@@ -125,7 +125,7 @@ final class ViewAuthor {
         let change = submit(nil, bucket)
         tally[.change, "viewDeletion"] += 1
         cluster.submit(node, "delete the changing view of \(bucket)") { service in
-            do throws(DesignDocumentError) {
+            do throws(AdministrationError) {
                 try await service.designDocuments.deleteDesignDocument(
                     ChangingView.document,
                     inBucket: bucket
@@ -158,20 +158,16 @@ final class ViewAuthor {
         let document = documents[pick(documents.count)]
         tally[.change, isCancellation ? "cancelledViewCompaction" : "viewCompaction"] += 1
         cluster.submit(node, "compact views \(document) of \(bucket)") { service in
-            do throws(DesignDocumentError) {
-                try await service.designDocuments.compactViews(
-                    ofDesignDocument: document,
-                    inBucket: bucket
-                )
-                guard isCancellation else { return "begun" }
-                try await service.designDocuments.cancelViewCompaction(
-                    ofDesignDocument: document,
-                    inBucket: bucket
-                )
-                return "cancelled"
-            } catch {
-                return error.description
-            }
+            try await service.designDocuments.compactViews(
+                ofDesignDocument: document,
+                inBucket: bucket
+            )
+            guard isCancellation else { return "begun" }
+            try await service.designDocuments.cancelViewCompaction(
+                ofDesignDocument: document,
+                inBucket: bucket
+            )
+            return "cancelled"
         }
         chase(bucket, document)
     }

@@ -138,16 +138,12 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
             for (bucket, document) in missingDocuments {
                 let body = SimulatedView.body(of: document)
                 cluster.submit(node, "put views \(document) of \(bucket)") { service in
-                    do throws(DesignDocumentError) {
-                        let put = try await service.designDocuments.putDesignDocument(
-                            document,
-                            body: body,
-                            inBucket: bucket
-                        )
-                        return "\(put.revision)"
-                    } catch {
-                        return error.description
-                    }
+                    let put = try await service.designDocuments.putDesignDocument(
+                        document,
+                        body: body,
+                        inBucket: bucket
+                    )
+                    return "\(put.revision)"
                 }
             }
         }
