@@ -126,3 +126,26 @@ struct BucketJSON {
         ]
     }
 }
+
+extension BucketSummaries {
+    var json: JSONText {
+        [
+            "ramSummary": [
+                "total": .number(memoryTotal),
+                "otherBuckets": .number(memoryOfOthers),
+                "nodesCount": .number(nodeCount),
+                "perNodeMegs": .number(perNodeMegabytes),
+                "thisAlloc": .number(memoryAllocated),
+                "thisUsed": .number(usage.thisMemory),
+                "free": .number(memoryFree),
+            ],
+            "hddSummary": [
+                "total": .number(usage.diskTotal),
+                "otherData": .number(otherData),
+                "otherBuckets": .number(usage.otherDisk),
+                "thisUsed": .number(usage.thisDisk),
+                "free": .number(usage.diskFree),
+            ],
+        ]
+    }
+}

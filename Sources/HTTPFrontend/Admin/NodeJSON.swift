@@ -136,3 +136,14 @@ struct NodeJSON {
         .object(Statistic.interesting.map { ($0.name, totals.json($0.statistic)) })
     }
 }
+
+extension AlternateAddress {
+    /// Has `ports` only if some were given, unlike in configurations.
+    fileprivate var json: JSONText {
+        var members: [(String, JSONText)] = [("hostname", .string(host))]
+        if !ports.isEmpty {
+            members.append(("ports", .object(ports.map { ($0.service, .number($0.number)) })))
+        }
+        return ["external": .object(members)]
+    }
+}

@@ -14,7 +14,7 @@ package struct BucketSummaries: Hashable, Sendable {
     private let state: ClusterState
     private let name: String?
     private let quota: UInt64
-    private let usage: Usage
+    package let usage: Usage
 
     /// - Parameters:
     ///   - state: The present state of the cluster.
@@ -28,34 +28,25 @@ package struct BucketSummaries: Hashable, Sendable {
         self.usage = usage
     }
 
-    package var json: JSONText {
-        let nodes = UInt64(max(state.activeNodes.count, 1))
-        let total = ClusterState.bytes(ofQuota: state.memoryQuota, onNodes: nodes)
-        let others = ClusterState.bytes(
-            ofQuota: state.bucketQuotas(except: name),
-            onNodes: nodes
-        )
-        let allocated = ClusterState.bytes(ofQuota: quota, onNodes: nodes)
-        let otherData = usage.diskTotal - min(usage.diskTotal, usage.diskFree)
-        let ours = usage.thisDisk + usage.otherDisk
-        return [
-            "ramSummary": [
-                "total": .number(total),
-                "otherBuckets": .number(others),
-                "nodesCount": .number(nodes),
-                "perNodeMegs": .number(quota >> 20),
-                "thisAlloc": .number(allocated),
-                "thisUsed": .number(usage.thisMemory),
-                "free": .number(Self.difference(total, others, allocated)),
-            ],
-            "hddSummary": [
-                "total": .number(usage.diskTotal),
-                "otherData": .number(otherData - min(otherData, ours)),
-                "otherBuckets": .number(usage.otherDisk),
-                "thisUsed": .number(usage.thisDisk),
-                "free": .number(usage.diskFree),
-            ],
-        ]
+    /// The quota in MB on each node.
+    package var perNodeMegabytes: UInt64 { quota >> 20 }
+    /// The number of nodes, at least one.
+    package var nodeCount: UInt64 { UInt64(max(state.activeNodes.count, 1)) }
+    /// Bytes of memory on all nodes, as those below.
+    package var memoryTotal: UInt64 { onAllNodes(state.memoryQuota) }
+    package var memoryOfOthers: UInt64 { onAllNodes(state.bucketQuotas(except: name)) }
+    package var memoryAllocated: UInt64 { onAllNodes(quota) }
+    package var memoryFree: Int64 {
+        Self.difference(memoryTotal, memoryOfOthers, memoryAllocated)
+    }
+    /// Bytes on disk that belong to no bucket.
+    package var otherData: UInt64 {
+        let used = usage.diskTotal - min(usage.diskTotal, usage.diskFree)
+        return used - min(used, usage.thisDisk + usage.otherDisk)
+    }
+
+    private func onAllNodes(_ quota: UInt64) -> UInt64 {
+        ClusterState.bytes(ofQuota: quota, onNodes: nodeCount)
     }
 
     /// `total` without `others` and `allocated`; negative if these are more, and bounded by what

@@ -239,3 +239,18 @@ private struct MapText {
         return .rendered(writer.bytes)
     }
 }
+
+extension AlternateAddress {
+    /// The form of configurations, always with `ports`: some clients crash if these are missing.
+    ///
+    /// - Parameters:
+    ///   - own: The node's own ports, used if no alternate ports were given.
+    ///   - hasViews: Whether the node serves views; if not, a port given for them leads nowhere and
+    ///     is left out.
+    /// - Returns: The JSON object.
+    fileprivate func json(ports own: JSONText, hasViews: Bool) -> JSONText {
+        let used = ports.filter { hasViews || $0.service != "capi" }
+        let given = JSONText.object(used.map { ($0.service, .number($0.number)) })
+        return ["external": ["hostname": .string(host), "ports": ports.isEmpty ? own : given]]
+    }
+}

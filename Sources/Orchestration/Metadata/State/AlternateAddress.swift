@@ -30,25 +30,6 @@ package struct AlternateAddress: Hashable, Sendable, CodedFields {
         self.ports = ports
     }
 
-    /// The REST form; has `ports` only if some were given.
-    package var json: JSONText {
-        ports.isEmpty
-            ? ["external": ["hostname": .string(host)]] : json(ports: .object([]), hasViews: true)
-    }
-
-    /// The form of configurations, always with `ports`: some clients crash if these are missing.
-    ///
-    /// - Parameters:
-    ///   - own: The node's own ports, used if no alternate ports were given.
-    ///   - hasViews: Whether the node serves views; if not, a port given for them leads nowhere and
-    ///     is left out.
-    /// - Returns: The JSON object.
-    func json(ports own: JSONText, hasViews: Bool) -> JSONText {
-        let used = ports.filter { hasViews || $0.service != "capi" }
-        let given = JSONText.object(used.map { ($0.service, .number($0.number)) })
-        return ["external": ["hostname": .string(host), "ports": ports.isEmpty ? own : given]]
-    }
-
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&host, "host")
         let blank = Port(service: "", number: 0)
