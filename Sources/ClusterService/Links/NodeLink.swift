@@ -46,7 +46,7 @@ final class NodeLink: DuplexHandler,
     /// Answers of this side that wait while it cannot send.
     private static let controlBytesMax = 1 << 20
 
-    let port: any PeerPort
+    let port: PeerPort
     let connection: NodeService.Connection
     private let isInitiator: Bool
     private let transport: PeerTransport
@@ -72,7 +72,7 @@ final class NodeLink: DuplexHandler,
     ///   - isInitiator: Whether this node opened it.
     ///   - transport: The transport that has the connection.
     init(
-        over port: any PeerPort,
+        over port: PeerPort,
         _ connection: NodeService.Connection,
         isInitiator: Bool,
         transport: PeerTransport

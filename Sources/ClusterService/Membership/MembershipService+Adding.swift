@@ -195,7 +195,7 @@ extension MembershipService {
         _ kind: UInt16,
         _ trust: JoinTrust,
         timeoutNanoseconds: UInt64,
-        payload: @escaping @Sendable (any PeerPort) -> [UInt8]
+        payload: @escaping @Sendable (PeerPort) -> [UInt8]
     ) async throws(JoinRefusal) -> (met: Stranger, answer: [UInt8]) {
         let found = Guarded<(met: Stranger, refusal: JoinRefusal?)?>(nil)
         let result = await cluster.member.callStranger(

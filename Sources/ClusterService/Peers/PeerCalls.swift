@@ -28,7 +28,7 @@ package struct Stranger: Hashable, Sendable {
     /// Whether it is on this machine.
     var isLocal: Bool { ClientOrigin(peer: address.host) == .loopback }
 
-    init(_ port: any PeerPort) {
+    init(_ port: PeerPort) {
         address = port.peer
         ownHost = port.local.host
         key = port.identity.key
@@ -66,7 +66,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     /// The payload of a call; nil if the other side is not trusted with it.
     ///
     /// Called on a reactor.
-    package typealias StrangerPayload = @Sendable (any PeerPort) -> [UInt8]?
+    package typealias StrangerPayload = @Sendable (PeerPort) -> [UInt8]?
 
     package let transport: PeerTransport
     let environment: Environment

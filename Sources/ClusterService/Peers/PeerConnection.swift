@@ -10,7 +10,7 @@ final class PeerConnection: SecuredHandler, DuplexHandler,
     @unchecked Sendable  // tidy:allow its state belongs to one reactor's thread
 {
     /// Makes the link; nil if the connection is no longer wanted.
-    typealias Established = @Sendable (any PeerPort) -> NodeLink?
+    typealias Established = @Sendable (PeerPort) -> NodeLink?
     typealias Failed = @Sendable (PeerFailure) -> Void
     /// Whether a side that has proved this public key may be the one that was called.
     typealias Secured = @Sendable ([UInt8]) -> PeerRefusal?
@@ -178,7 +178,7 @@ final class PeerConnection: SecuredHandler, DuplexHandler,
 
     private func open(_ identity: PeerIdentity) -> Bool {
         guard transport.establish(number, identity) else { return false }
-        inner = hooks.established(IdentifiedPort(outer: outer, identity: identity))
+        inner = hooks.established(PeerPort(outer: outer, identity: identity))
         guard inner != nil else { return false }
         failed = nil
         if identity.connection == .join && !isInitiator { boundStranger() }
@@ -198,21 +198,4 @@ final class PeerConnection: SecuredHandler, DuplexHandler,
         failed = nil
         told?(failure)
     }
-}
-
-/// The socket's port with the identity of the other node.
-private final class IdentifiedPort: PeerPort {
-    let identity: PeerIdentity
-    private let outer: any ConnectionPort
-
-    init(outer: any ConnectionPort, identity: PeerIdentity) {
-        self.outer = outer
-        self.identity = identity
-    }
-
-    var peer: SocketAddress { outer.peer }
-    var local: SocketAddress { outer.local }
-    var reactor: Int { outer.reactor }
-    func wake() { outer.wake() }
-    func close() { outer.close() }
 }

@@ -80,9 +80,21 @@ package struct PeerIdentity: Hashable, Sendable {
     }
 }
 
-/// A connection to another node, as its handler sees it.
-package protocol PeerPort: ConnectionPort {
-    var identity: PeerIdentity { get }
+/// The port of a connection to another node, with the identity of that node.
+package final class PeerPort: ConnectionPort {
+    package let identity: PeerIdentity
+    private let outer: any ConnectionPort
+
+    init(outer: any ConnectionPort, identity: PeerIdentity) {
+        self.outer = outer
+        self.identity = identity
+    }
+
+    package var peer: SocketAddress { outer.peer }
+    package var local: SocketAddress { outer.local }
+    package var reactor: Int { outer.reactor }
+    package func wake() { outer.wake() }
+    package func close() { outer.close() }
 }
 
 /// Why a connection to another node could not be established.

@@ -19,7 +19,7 @@ package import Wire
 /// - Strangers are bounded in number and time.
 package final class PeerTransport: NodeStreams {
     typealias Accept = @Sendable (any StreamPort, ByteView) -> (any StreamHandler)?
-    typealias Connected = @Sendable (any PeerPort) -> NodeLink
+    typealias Connected = @Sendable (PeerPort) -> NodeLink
     package typealias Failed = @Sendable (PeerFailure) -> Void
 
     private struct Entry {
@@ -371,7 +371,7 @@ package final class PeerTransport: NodeStreams {
         for opening in failed { opening.failed(failure) }
     }
 
-    private func accepted(_ port: any PeerPort) -> NodeLink {
+    private func accepted(_ port: PeerPort) -> NodeLink {
         let connection = port.identity.connection
         let link = NodeLink(over: port, connection, isInitiator: false, transport: self)
         return connection.isShared ? join(link) : link
