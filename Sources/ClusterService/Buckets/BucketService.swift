@@ -202,7 +202,7 @@ package final class BucketService: Sendable {
         _ revision: String?
     ) async throws(AdministrationError) -> Bool {
         let state = cluster.state
-        let existing = try require(name)
+        let existing = try cluster.requireBucket(named: name)
         if let revision, revision != existing.settingsRevision { throw .differs }
         let ground = BucketForm.Ground(
             state: state,
@@ -232,7 +232,7 @@ package final class BucketService: Sendable {
     ///
     /// - Throws: `AdministrationError`; `failed` if the deletion is not complete in time.
     package func delete(_ name: String) async throws(AdministrationError) {
-        let bucket = try require(name)
+        let bucket = try cluster.requireBucket(named: name)
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
         guard try await tryCarrying(.deleteBucket(step), FormParameters([]), changing: name) else {
             throw .unknown
@@ -255,7 +255,7 @@ package final class BucketService: Sendable {
     ///
     /// - Throws: `AdministrationError`; `late` if some copy is not empty in time.
     package func flush(_ name: String) async throws(AdministrationError) {
-        let bucket = try require(name)
+        let bucket = try cluster.requireBucket(named: name)
         guard bucket.settings.flushEnabled else { throw .flushDisabled }
         let uuid = bucket.settings.uuid
         let deadline = cluster.monotonicNanoseconds + Self.flushTimeoutNanoseconds
@@ -331,11 +331,6 @@ package final class BucketService: Sendable {
     }
 
     // MARK: Parts
-
-    private func require(_ name: String) throws(AdministrationError) -> BucketRecord {
-        guard let bucket = cluster.state.bucket(named: name) else { throw .unknown }
-        return bucket
-    }
 
     private func tooMany(_ state: ClusterState) -> AdministrationError {
         .refused("Cannot create more than \(state.settings.maxBucketCount) buckets")

@@ -26,7 +26,7 @@ package final class CompactionService: Sendable {
     ///
     /// - Throws: As `compact`.
     package func compactAll(_ name: String) async throws(AdministrationError) {
-        let bucket = try require(name)
+        let bucket = try cluster.requireBucket(named: name)
         let answers = await order(PeerKind.compact, bucket)
         let orders = viewOrders(of: bucket, isCancellation: false)
         for (node, documents) in await designDocuments.carryOut(orders, on: answers.done) {
@@ -49,13 +49,8 @@ package final class CompactionService: Sendable {
     ///
     /// - Throws: `unknown`, or `failed` with the names of the nodes that have not begun.
     package func compact(_ name: String) async throws(AdministrationError) {
-        let bucket = try require(name)
+        let bucket = try cluster.requireBucket(named: name)
         try requireBeginning(await order(PeerKind.compact, bucket), name)
-    }
-
-    private func require(_ name: String) throws(AdministrationError) -> BucketRecord {
-        guard let bucket = cluster.state.bucket(named: name) else { throw .unknown }
-        return bucket
     }
 
     /// Logs the result of a request for compaction.
@@ -89,7 +84,7 @@ package final class CompactionService: Sendable {
     ///
     /// - Throws: As `cancel`.
     package func cancelAll(_ name: String) async throws(AdministrationError) {
-        let bucket = try require(name)
+        let bucket = try cluster.requireBucket(named: name)
         let answers = await order(PeerKind.cancelCompaction, bucket)
         // A node without an index has nothing to end.
         _ = await designDocuments.carryOut(
@@ -103,7 +98,7 @@ package final class CompactionService: Sendable {
     ///
     /// - Throws: `unknown`, or `failed` with the names of the nodes that may continue.
     package func cancel(_ name: String) async throws(AdministrationError) {
-        let bucket = try require(name)
+        let bucket = try cluster.requireBucket(named: name)
         try requireEnding(await order(PeerKind.cancelCompaction, bucket), name)
     }
 
@@ -156,7 +151,7 @@ package final class CompactionService: Sendable {
     ///
     /// - Throws: `unknown`, or `failed` with the names of the nodes that have not begun.
     package func purge(_ name: String) async throws(AdministrationError) {
-        let bucket = try require(name)
+        let bucket = try cluster.requireBucket(named: name)
         let answers = await order(PeerKind.purge, bucket)
         guard answers.missing.isEmpty else {
             let names = answers.missingNames

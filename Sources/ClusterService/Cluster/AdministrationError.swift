@@ -63,7 +63,7 @@ extension AdministrationError: CustomStringConvertible {
 }
 
 extension Result where Failure == AdministrationError {
-    /// Waits for a request, for a caller that goes on whatever its result is.
+    /// Waits for a request, for a caller that continues after either result.
     package init(
         of request: @autoclosure () async throws(AdministrationError) -> Success
     ) async {

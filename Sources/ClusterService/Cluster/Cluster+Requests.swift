@@ -25,6 +25,12 @@ extension Cluster {
         state.nodes.first { $0.otpNode == otpNode }
     }
 
+    /// - Throws: `unknown` if there is no such bucket.
+    func requireBucket(named name: String) throws(AdministrationError) -> BucketRecord {
+        guard let bucket = state.bucket(named: name) else { throw .unknown }
+        return bucket
+    }
+
     /// Waits until this node has a record of itself, at most ten seconds.
     ///
     /// Only a node that has just left a cluster serves before it has one. For a node that a cluster
@@ -59,7 +65,7 @@ extension Cluster {
     /// - Parameters:
     ///   - command: The change.
     ///   - login: The administrator or local user that orders it.
-    ///   - expected: A refusal after which the caller goes on as after success.
+    ///   - expected: A refusal after which the caller continues as after success.
     /// - Throws: `refused` or `failed`.
     func carryMembership(
         _ command: ClusterCommand,
@@ -144,5 +150,40 @@ extension Cluster {
             for await (place, isCarriedOut) in group { outcomes[place] = isCarriedOut }
             return outcomes
         }
+    }
+
+    // MARK: Quorum
+
+    /// Whether a majority answers within three seconds, time for an election included.
+    var hasQuorum: Bool {
+        get async {
+            do throws(ClusterError) {
+                _ = try await readCurrent(timeout: 3_000_000_000)
+                return true
+            } catch {
+                return false
+            }
+        }
+    }
+
+    /// Why nothing can be decided, and what a failover without a quorum may cost.
+    func noQuorumSentence(without nodes: [NodeNumber]) async -> String {
+        let (voters, answering, needed) = await onControl { self.member.driver.quorum }
+        guard answering < needed else {
+            return "Cannot fail over: \(answering) of the cluster's \(voters) voting nodes answer "
+                + "this one, but they did not agree in time. Retry."
+        }
+        let impact = UnsafeFailoverImpact(state, without: nodes)
+        let parts = [
+            "Cannot fail over: there is no quorum. Only \(answering) of the cluster's \(voters) "
+                + "voting nodes \(answering == 1 ? "answers" : "answer") this one, itself "
+                + "included, and \(needed) are needed to decide anything.",
+            "If the other nodes are gone for good, repeat the request with allowUnsafe=true and "
+                + "the names of all nodes that are gone: it begins a new epoch of the cluster with "
+                + "the remaining nodes. Stop the other nodes first: if they still serve, there are "
+                + "two clusters.",
+            "This can lose decisions and documents that only the other nodes have.",
+        ]
+        return (parts + impact.sentences).joined(separator: " ")
     }
 }

@@ -91,7 +91,7 @@ extension DesignDocumentService {
         _ name: String,
         _ bucketName: String
     ) throws(AdministrationError) -> (orders: [ViewCompactionOrder], servers: [NodeRecord]) {
-        let bucket = try require(bucketName)
+        let bucket = try cluster.requireBucket(named: bucketName)
         guard let document = bucket.designDocument(named: name) else { throw .unknown }
         guard !document.definition.views.isEmpty else { return ([], []) }
         let order = ViewCompactionOrder(

@@ -37,7 +37,7 @@ package final class DesignDocumentService: Sendable {
         inBucket bucket: String,
         precondition: Precondition<String> = .any
     ) async throws(AdministrationError) -> DesignDocument {
-        let record = try require(bucket)
+        let record = try cluster.requireBucket(named: bucket)
         guard body.count <= Limits.designDocumentBytesMax else {
             throw .refused(
                 "The design document has \(body.count) bytes; at most "
@@ -96,7 +96,7 @@ package final class DesignDocumentService: Sendable {
         inBucket bucket: String,
         precondition: Precondition<String> = .any
     ) async throws(AdministrationError) {
-        let record = try require(bucket)
+        let record = try cluster.requireBucket(named: bucket)
         guard let document = record.designDocument(named: name) else {
             throw error(for: .designDocumentUnknown)
         }
@@ -134,7 +134,7 @@ package final class DesignDocumentService: Sendable {
     ) async throws(AdministrationError) -> DesignDocument {
         // A round ends without a document if another request changed it meanwhile.
         for _ in 0..<10 {
-            let record = try require(bucket)
+            let record = try cluster.requireBucket(named: bucket)
             guard let document = record.designDocument(named: name) else {
                 throw error(for: .designDocumentUnknown)
             }
@@ -155,13 +155,6 @@ package final class DesignDocumentService: Sendable {
     }
 
     // MARK: Parts
-
-    func require(_ bucket: String) throws(AdministrationError) -> BucketRecord {
-        guard let record = cluster.state.bucket(named: bucket) else {
-            throw error(for: .bucketUnknown)
-        }
-        return record
-    }
 
     /// Checks the source of every function; without a checker, none.
     private func checkSources(

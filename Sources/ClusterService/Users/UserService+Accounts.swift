@@ -1,5 +1,5 @@
 package import Credentials
-internal import Orchestration
+package import Orchestration
 internal import Vocabulary
 
 /// Keeps the users of the data plane like those of the agreed state.
@@ -80,5 +80,17 @@ extension UserService {
         rules.hidesPlainPorts = state.settings.security.encryptionLevel == .strict
         rules.certificates = state.settings.security.clientCertificates
         passwords.use(rules)
+    }
+}
+
+/// The state keeps credentials as the text that `Credentials` writes, without parsing it.
+extension Administrator {
+    package init(name: String, stored: StoredCredentials) {
+        self.init(name: name, credentials: Array(stored.text.utf8))
+    }
+
+    /// Nil if the text has an unknown format: then the administrator cannot log in.
+    package var stored: StoredCredentials? {
+        StoredCredentials(text: String(decoding: credentials, as: UTF8.self))
     }
 }

@@ -71,9 +71,7 @@ extension AdminRoutes {
         }.accepting(),
     ]
 
-    @Sendable private static func setAutoFailover(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setAutoFailover(_ call: Call) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
         form.refuseUnknownFields(except: known)

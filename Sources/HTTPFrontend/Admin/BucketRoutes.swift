@@ -72,9 +72,7 @@ extension AdminRoutes {
         },
     ]
 
-    @Sendable private static func createBucket(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func createBucket(_ call: Call) async throws(AdministrationError) -> Reply {
         if call.request.isValidationOnly { return validation(call, of: nil) }
         try await call.service.buckets.create(call.request.form, by: requester(call))
         var reply = Reply.empty(202)
@@ -83,9 +81,7 @@ extension AdminRoutes {
         return reply.warning(networkWarning(call, of: name))
     }
 
-    @Sendable private static func changeBucket(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func changeBucket(_ call: Call) async throws(AdministrationError) -> Reply {
         if call.request.isValidationOnly {
             return validation(call, of: call.capture(0))
         }

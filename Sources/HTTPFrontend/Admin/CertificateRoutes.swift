@@ -78,9 +78,7 @@ extension AdminRoutes {
     ]
 
     /// Reads `{"privateKeyPassphrase":{"type":"plain","password":"..."}}`, or nothing.
-    @Sendable private static func reloadCertificate(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func reloadCertificate(_ call: Call) async throws(AdministrationError) -> Reply {
         var passphrase: String?
         if !call.request.body.isEmpty {
             let value = call.request.body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }

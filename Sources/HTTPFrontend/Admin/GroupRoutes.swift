@@ -75,9 +75,7 @@ extension AdminRoutes {
     // MARK: Assignment of nodes
 
     /// `{"groups":[{"uri":..., "nodes":[{"otpNode":...}]}]}`: all groups and all nodes, once each.
-    @Sendable private static func assignNodes(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func assignNodes(_ call: Call) async throws(AdministrationError) -> Reply {
         let state = call.state
         guard let revision = call.request.query["rev"], revision == "\(state.groupsRevision)" else {
             // The layout changed since the client read it, so its request may be obsolete.

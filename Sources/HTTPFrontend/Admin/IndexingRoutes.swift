@@ -31,9 +31,7 @@ extension AdminRoutes {
         ]
     }
 
-    @Sendable private static func setUpdates(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setUpdates(_ call: Call) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.indexing
         form.refuseUnknownFields(except: [
@@ -52,9 +50,7 @@ extension AdminRoutes {
         return try await set(settings, form, for: call, done: .json(updates(settings)))
     }
 
-    @Sendable private static func setIndexers(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setIndexers(_ call: Call) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.indexing
         form.refuseUnknownFields(except: ["globalValue"])
@@ -68,9 +64,7 @@ extension AdminRoutes {
     /// As in Couchbase Server, a threshold that the form omits is not set afterwards.
     ///
     /// Settings of document compaction cannot be changed: another value than the present one is refused.
-    @Sendable private static func setCompaction(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setCompaction(_ call: Call) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         let (percent, size) = (
             "viewFragmentationThreshold[percentage]", "viewFragmentationThreshold[size]"

@@ -108,9 +108,7 @@ extension AdminRoutes {
             .failing(as: .list)
     }
 
-    @Sendable private static func addNode(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func addNode(_ call: Call) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         let unknown = form.pairs.map(\.name).filter { !addNodeFields.contains($0) }
         guard unknown.isEmpty else {
@@ -142,9 +140,7 @@ extension AdminRoutes {
         return .json(["otpNode": .string(name)])
     }
 
-    @Sendable private static func joinCluster(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func joinCluster(_ call: Call) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         var address = form["hostname"] ?? ""
         if address.isEmpty, let host = form["clusterMemberHostIp"] {
@@ -167,9 +163,7 @@ extension AdminRoutes {
 
     // MARK: Recovery and failover
 
-    @Sendable private static func setRecoveryType(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setRecoveryType(_ call: Call) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         var wrong: [(String, JSONText)] = []
         let recovery: RecoveryType? =
@@ -191,9 +185,7 @@ extension AdminRoutes {
         return .json([])
     }
 
-    @Sendable private static func failOver(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func failOver(_ call: Call) async throws(AdministrationError) -> Reply {
         let names = otpNodes(call)
         guard !names.isEmpty else { return unknownServer }
         let isUnsafe = call.request.form["allowUnsafe"] == "true"

@@ -38,7 +38,7 @@ extension AdminRoutes {
             )
     }
 
-    @Sendable private static func rename(_ call: Call) async throws(AdministrationError) -> Reply {
+    private static func rename(_ call: Call) async throws(AdministrationError) -> Reply {
         guard let name = call.request.form["hostname"], !name.isEmpty else {
             return .refusedList([FieldError("hostname", "hostname is required")])
         }

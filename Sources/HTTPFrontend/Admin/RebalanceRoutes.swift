@@ -35,9 +35,7 @@ extension AdminRoutes {
             .accepting(["rebalanceMovesPerNode"]),
     ]
 
-    @Sendable private static func startRebalance(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func startRebalance(_ call: Call) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         let names = { (field: String) in
             (form[field] ?? "").split(separator: ",").map(String.init)
@@ -68,9 +66,7 @@ extension AdminRoutes {
         return .json(.object(members))
     }
 
-    @Sendable private static func setMovesPerNode(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setMovesPerNode(_ call: Call) async throws(AdministrationError) -> Reply {
         let asked = call.request.form["rebalanceMovesPerNode"].flatMap(FormParameters.number)
         let range = ClusterSettings.movesPerNodeRange
         guard let asked, asked <= UInt64(UInt16.max), range.contains(Int(asked)) else {

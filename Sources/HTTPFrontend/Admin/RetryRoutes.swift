@@ -57,9 +57,7 @@ extension AdminRoutes {
         ]
     }
 
-    @Sendable private static func setRetry(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setRetry(_ call: Call) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
         form.refuseUnknownFields(except: ["enabled", "afterTimePeriod", "maxAttempts"])

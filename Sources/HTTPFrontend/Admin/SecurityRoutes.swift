@@ -48,9 +48,7 @@ extension AdminRoutes {
         ]
     }
 
-    @Sendable private static func setSecurity(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func setSecurity(_ call: Call) async throws(AdministrationError) -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
         form.refuseUnknownFields(except: Set(json(of: settings).map(\.0)))

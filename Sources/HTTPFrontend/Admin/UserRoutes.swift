@@ -100,9 +100,7 @@ extension AdminRoutes {
 
     // MARK: Changes
 
-    @Sendable private static func putUser(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func putUser(_ call: Call) async throws(AdministrationError) -> Reply {
         guard call.capture(0) == UserJSON.domain else { return refused(domain: call.capture(0)) }
         let id = call.capture(1)
         if call.request.isValidationOnly {
@@ -129,9 +127,7 @@ extension AdminRoutes {
     }
 
     /// Changes a user's password, as the administrator; all else needs PUT.
-    @Sendable private static func patchUser(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func patchUser(_ call: Call) async throws(AdministrationError) -> Reply {
         guard let user = call.state.user(call.capture(0)) else {
             return .json("Unknown user.", status: 404)
         }
@@ -166,9 +162,7 @@ extension AdminRoutes {
         return call.request.isValidationOnly ? .valid : .done
     }
 
-    @Sendable private static func deleteUser(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func deleteUser(_ call: Call) async throws(AdministrationError) -> Reply {
         guard call.capture(0) == UserJSON.domain else { throw .unknown }
         try await call.service.users.delete(call.capture(1), by: call.identity.login)
         return .done
@@ -181,9 +175,7 @@ extension AdminRoutes {
     }
 
     /// Changes the password of the login that sends the request.
-    @Sendable private static func changePassword(
-        _ call: Call
-    ) async throws(AdministrationError) -> Reply {
+    private static func changePassword(_ call: Call) async throws(AdministrationError) -> Reply {
         let form = call.request.form
         var unknown = SettingsForm(form)
         unknown.require("password")

@@ -23,7 +23,11 @@ extension Chaos {
             cluster.submit(leader, "out \(name)") { service in
                 let known = service.state.nodes.filter { $0.membership != .joining }
                     .map(\.otpNode)
-                return try await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user)
+                return try await service.membership.rebalance(
+                    known: known,
+                    ejected: [name],
+                    by: SimulatedCluster.user
+                )
             }
         }
         let delay = 5_000_000 + random.next() % 60_000_000

@@ -46,7 +46,7 @@ extension Chaos {
         let (name, failovers) = (spare.record.otpNode, failovers)
         failovers.withLock { $0.recordRequest() }
         cluster.submit(leader, "fail over \(spare.node.address) while it serves") { service in
-            try await ManualFailovers.failOver(name, service, failovers)
+            try await ManualFailovers.failOver(name, by: service, recordingIn: failovers)
         }
         // Its recovery provides enough copies for the next failover.
         cluster.world.after(3_000_000_000) { [weak self] in

@@ -158,7 +158,11 @@ extension Chaos {
         let before = leader.service?.cluster.raftStatus.configuration
         cluster.submit(leader, "out \(names)") { service in
             let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-            return try await service.membership.rebalance(known: known, ejected: names, by: SimulatedCluster.user)
+            return try await service.membership.rebalance(
+                known: known,
+                ejected: names,
+                by: SimulatedCluster.user
+            )
         }
         let staying = others.filter { node in !leavers.contains { $0 === node } }
         awaitChange(leader, from: before, staying, until: cluster.world.now + 20_000_000_000)

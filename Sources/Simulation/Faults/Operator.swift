@@ -16,8 +16,8 @@ struct ManualFailovers: Sendable {
     /// Fails a node over, and records the result.
     static func failOver(
         _ name: String,
-        _ service: AdministrationService,
-        _ failovers: Guarded<ManualFailovers>
+        by service: AdministrationService,
+        recordingIn failovers: Guarded<ManualFailovers>
     ) async throws(AdministrationError) -> String {
         let result = await Result(
             of: try await service.membership.failOver([name], by: SimulatedCluster.user)
@@ -128,7 +128,11 @@ final class Operator {
                 }
                 // A failover without a reply counts as unsafe.
                 failovers.withLock { $0.recordRequest() }
-                return try await ManualFailovers.failOver(node.otpNode, service, failovers)
+                return try await ManualFailovers.failOver(
+                    node.otpNode,
+                    by: service,
+                    recordingIn: failovers
+                )
             }
         default:
             let (host, tokens) = (target.address, cluster.tokens)

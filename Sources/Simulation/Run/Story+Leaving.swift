@@ -19,7 +19,11 @@ extension Story {
         cluster.submit(leader, "out \(address)") { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return try await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user)
+            return try await service.membership.rebalance(
+                known: known,
+                ejected: [name],
+                by: SimulatedCluster.user
+            )
         }
         let isMoved = cluster.world.run(for: 60 * Story.second) {
             guard let state = leader.service?.state, state.rebalance != nil else { return false }

@@ -15,7 +15,11 @@ extension Story {
         cluster.submit(leader, "out \(address)") { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return try await service.membership.rebalance(known: known, ejected: [name], by: SimulatedCluster.user)
+            return try await service.membership.rebalance(
+                known: known,
+                ejected: [name],
+                by: SimulatedCluster.user
+            )
         }
         let isHandedOver = world.run(for: 60 * Story.second) { [self] in
             !missed(by: node, of: leader).isEmpty
