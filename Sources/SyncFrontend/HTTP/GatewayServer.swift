@@ -172,3 +172,108 @@ package struct GatewayServerError: Error, Sendable, CustomStringConvertible {
         }
     }
 }
+
+/// The bounds of connections and requests.
+package struct GatewaySettings: Sendable {
+    /// The value of `Server`.
+    package var serverName = "Couchbase Sync Gateway/1.4.1 Divan"
+    /// Compress answers for clients that accept it (the configuration's `compressResponses`).
+    package var compressesAnswers = true
+    /// Open connections of all ports together; further clients wait to be accepted.
+    package var connectionsMax = 8_192
+    /// Bytes of a request's target and header fields together.
+    package var headBytesMax = 64 << 10
+    /// Bytes of all request bodies that are collected at one time, beyond 64 KiB each.
+    package var bodyBytesMax = 256 << 20
+    /// Seconds of each kind of waiting.
+    package var timeouts = GatewayTimeouts()
+
+    package init() {}
+}
+
+/// How many seconds a connection may wait for its client; each is exact to a second.
+package struct GatewayTimeouts: Sendable {
+    /// From the first byte of a request, or the start of the connection, to the end of its head.
+    package var head = 10
+    /// From an answer to the next request.
+    package var idle = 120
+    /// Between two parts of a body that is read.
+    package var body = 60
+    /// Without a byte that the client reads, while more waits to be sent.
+    package var send = 60
+    /// From the last answer to the client's close: a connection that is closed before that may lose the answer.
+    package var linger = 2
+
+    package init() {}
+}
+
+/// An address to listen on.
+package struct GatewayListener: Sendable {
+    package let kind: PortKind
+    /// An address in digits, or a name.
+    package let host: String
+    /// 0 claims any free port.
+    package let port: Int
+    /// Nil for clear text.
+    package let security: TLSCertificate?
+
+    package init(_ kind: PortKind, host: String, port: Int, security: TLSCertificate? = nil) {
+        self.kind = kind
+        self.host = host
+        self.port = port
+        self.security = security
+    }
+
+    /// For messages: `127.0.0.1:4984`, `[::1]:4984`.
+    var place: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}
+
+/// Stops accepting while a server has as many connections as it may have.
+///
+/// A system call accepts several connections, so a few more may be open.
+final class ListenerGate: ChannelOutboundHandler {
+    typealias OutboundIn = Never
+
+    private let server: GatewayServer
+    private var context: ChannelHandlerContext?
+    private var isHeld = false
+
+    init(_ server: GatewayServer) {
+        self.server = server
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func read(context: ChannelHandlerContext) {
+        isHeld = server.isFull
+        if !isHeld { context.read() }
+    }
+
+    /// A connection was closed.
+    func release() {
+        guard isHeld, let context, !server.isFull else { return }
+        isHeld = false
+        context.read()
+    }
+}
+
+/// The certificate and the key of a TLS server.
+///
+/// They are read when this value is made: a confined gateway opens no files when it makes its ports.
+package struct TLSCertificate: Sendable {
+    let server: TLSServer
+
+    /// - Parameters:
+    ///   - certificate: The name of the PEM file with the certificate and its chain.
+    ///   - key: That of its key, without a password.
+    /// - Throws: `GatewayServerError` if a file cannot be used.
+    package init(certificate: String, key: String) throws(GatewayServerError) {
+        do throws(TLSError) {
+            server = try TLSServer(certificateFile: certificate, keyFile: key)
+        } catch {
+            throw GatewayServerError(description: "TLS cannot be served: \(error)")
+        }
+    }
+}

@@ -1,7 +1,10 @@
 internal import Bytes
+internal import Credentials
+internal import JSON
 internal import Revisions
 internal import SyncService
 internal import SyncWire
+internal import Syncing
 
 extension Gateway {
     /// The routes of documents, their attachments, and lists of them.
@@ -181,5 +184,97 @@ extension RouteCall {
         parts.end(agent: request.header("User-Agent"), to: output)
         exchange.write(output)
         exchange.end()
+    }
+}
+
+extension Gateway {
+    /// The routes of checkpoints: documents that are not replicated.
+    var localRoutes: [GatewayRoute] {
+        let path = "/{db}/_local/{id}"
+        return [
+            route([.get], path) { (call) throws(Refusal) in try await call.getLocal() },
+            route([.put], path) { (call) throws(Refusal) in try await call.putLocal() },
+            route([.delete], path) { (call) throws(Refusal) in try await call.deleteLocal() },
+        ]
+    }
+}
+
+extension RouteCall {
+    func getLocal() async throws(Refusal) {
+        let id = parameter("id")
+        guard let document = await database.localDocument(id) else { throw .missing }
+        let text = ByteWriter()
+        var writer = JSONWriter(text)
+        document.write(to: &writer, id: id)
+        let output = ByteWriter()
+        try Refusal.parsing(text) { (text) throws(RequestRefusal) in
+            try CanonicalJSON.append(text, numbers: database.dialect.numbers, to: output)
+        }
+        exchange.answer(json: output)
+    }
+
+    func putLocal() async throws(Refusal) {
+        let id = parameter("id")
+        let document = try await database.putLocal(id, try await json())
+        answerWritten(201, LocalDocument.keyPrefix + id, revision: document.revision)
+    }
+
+    func deleteLocal() async throws(Refusal) {
+        try await database.deleteLocal(parameter("id"), revision: query["rev"])
+        exchange.answer(200)
+    }
+}
+
+extension Gateway {
+    /// The routes of design documents.
+    var designRoutes: [GatewayRoute] {
+        let path = "/{db}/_design/{ddoc}"
+        return [
+            route([.get], path) { (call) throws(Refusal) in try call.getDesign() },
+            route([.put], path) { (call) throws(Refusal) in
+                try call.requireOwnDesign()
+                throw Refusal(
+                    501,
+                    "The gateway stores no design documents"
+                )
+            },
+            route([.delete], path) { (call) throws(Refusal) in
+                try call.requireOwnDesign()
+                throw .missing
+            },
+        ]
+    }
+}
+
+extension RouteCall {
+    /// The design document with the filter of feeds by channel.
+    private static let gatewayDesign = "sync_gateway"
+    /// Names with this prefix are the gateway's.
+    private static let gatewayPrefix = "sync_"
+
+    /// - Throws: `Refusal` 403 for the gateway's own design documents, and for users.
+    fileprivate func requireOwnDesign() throws(Refusal) {
+        if !requester.isAdministrator || parameter("ddoc").hasPrefix(Self.gatewayPrefix) {
+            throw Refusal(403, "forbidden")
+        }
+    }
+
+    /// - Throws: `Refusal` 403 or 404.
+    fileprivate func getDesign() throws(Refusal) {
+        guard parameter("ddoc") == Self.gatewayDesign else {
+            try requireOwnDesign()
+            throw .missing
+        }
+        // CouchDB makes the replication's id of the filter's text, so that it changes with the sync function.
+        var filter = "ok"
+        if let function = database.configuration.syncFunction {
+            let digest = LegacyDigest.sha1(Array(function.utf8)).map(String.init)
+            filter = "[\(digest.joined(separator: " "))]"
+        }
+        answer { writer in
+            writer.object { writer in
+                writer.object("filters") { $0.member("bychannel", filter) }
+            }
+        }
     }
 }
