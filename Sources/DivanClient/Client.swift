@@ -1,5 +1,7 @@
 internal import Bytes
+internal import Credentials
 package import Seams
+package import Vocabulary
 package import Wire
 
 /// Divan's smart client for one bucket of a cluster.
@@ -181,4 +183,112 @@ package struct OperationTimeout: Sendable {
     package static func milliseconds(_ count: UInt64) -> OperationTimeout {
         OperationTimeout(milliseconds: count)
     }
+}
+
+/// The settings of a client, with defaults.
+package struct ClientSettings: Sendable {
+    /// The nodes to connect to first; one that answers is enough.
+    package var bootstrap: [SocketAddress]
+    package var bucket: String
+    package var user: String
+    package var password: String { didSet { keys = SCRAMPassword(password) } }
+    /// The keys derived from the password.
+    ///
+    /// All clients made from one settings value or its copies share them, and derive them once.
+    private(set) var keys: SCRAMPassword
+    /// Connects with TLS to the servers that this believes; nil for plain ports.
+    package var trust: (any ServerTrust)?
+    /// Allows sending the password itself to a server that offers no SCRAM mechanism.
+    package var allowsPlain = false
+    /// Timeout of an operation with all its attempts, unless the call sets one.
+    package var timeoutMilliseconds: UInt64 = 2_500
+    /// As `timeoutMilliseconds`, for durable writes, which wait for other nodes.
+    package var durableTimeoutMilliseconds: UInt64 = 10_000
+    package var openTimeoutMilliseconds: UInt64 = 10_000
+    /// Pending operations of the client; further ones are refused at once.
+    package var operationsMax = 65_536
+    /// Bytes of keys and values of all pending operations; beyond it, operations are refused.
+    package var bytesMax = 256 << 20
+    /// Unanswered requests on one connection; further ones wait in the client.
+    package var pipelineMax = 1_024
+    /// Interval between requests for a newer map, if the nodes do not push maps.
+    package var pollMilliseconds: UInt64 = 2_500
+    /// Silence on a connection with unanswered requests after which the client sends a probe.
+    package var probeMilliseconds: UInt64 = 500
+    /// Silence on such a connection after which the client closes it: the node hangs or is cut off.
+    package var silenceMilliseconds: UInt64 = 1_500
+    /// Timeout for a connection to open and log in.
+    package var connectMilliseconds: UInt64 = 2_000
+
+    package init(
+        bootstrap: [SocketAddress],
+        bucket: String,
+        user: String,
+        password: String
+    ) {
+        self.bootstrap = bootstrap
+        self.bucket = bucket
+        self.user = user
+        self.password = password
+        keys = SCRAMPassword(password)
+    }
+}
+
+/// The failure of an operation: a code for the program, and a sentence with the attempts.
+package struct ClientError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Code: String, Hashable, Sendable {
+        // Decided by the server.
+        case notFound
+        /// The document exists already, or has another CAS than the given one.
+        case exists
+        case locked
+        case notLocked
+        case tooBig
+        /// The value is not a number that a counter can change.
+        case notANumber
+        case durabilityImpossible
+        case durabilityUnsupported
+        /// Another durable write of the document was in progress until the deadline.
+        case durableWriteInProgress
+        /// The change was lost in a failover.
+        case historyChanged
+        case unsupported
+        case refused
+
+        // Decided by the client.
+        /// The server answered "temporary failure" until the deadline. The operation was not
+        /// carried out.
+        case temporaryFailure
+        /// The write was sent and not answered: it may have been carried out or not.
+        case ambiguous
+        case authentication
+        case noBucket
+        /// No node that could answer was reached before the deadline. A write was not carried out.
+        case unreachable
+        /// The deadline passed. A write was not carried out.
+        case deadline
+        /// Too many operations or bytes are pending in this client.
+        case overloaded
+        case closed
+        /// The request is invalid and was not sent.
+        case invalid
+    }
+
+    package let code: Code
+    package internal(set) var vBucket: VBucketID?
+    /// The node of the last attempt; nil if there was none.
+    package internal(set) var node: SocketAddress?
+    package internal(set) var attempts = 0
+    /// The status of the last answer; nil if there was none.
+    package internal(set) var status: UInt16?
+    /// The attempts and the last failure, as a sentence.
+    package let description: String
+
+    init(_ code: Code, _ description: String) {
+        self.code = code
+        self.description = description
+    }
+
+    /// Whether the operation may have been carried out despite the error.
+    package var isAmbiguous: Bool { code == .ambiguous }
 }
