@@ -276,3 +276,62 @@ extension GatewayConfiguration.Extensions {
         replications = reader.json("replications")
     }
 }
+
+/// Where a listener waits: `HOST:PORT`, or `:PORT` for all addresses of the machine.
+package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
+    /// A name or an address, without the brackets of IPv6; empty for all addresses.
+    package let host: String
+    /// 0 for a free one.
+    package let port: UInt16
+    /// As written.
+    package let description: String
+
+    static let expected = "HOST:PORT or :PORT"
+    static let usualPublic = ListenAddress(host: "", port: 4_984)
+    static let usualAdministration = ListenAddress(host: "127.0.0.1", port: 4_985)
+
+    private init(host: String, port: UInt16) {
+        self.host = host
+        self.port = port
+        description = "\(host):\(port)"
+    }
+
+    /// Nil if the text has another form.
+    package init?(_ text: String) {
+        guard let colon = text.lastIndex(of: ":"),
+            let port = UInt16(text[text.index(after: colon)...])
+        else { return nil }
+        let name = text[..<colon]
+        let isBracketed = name.hasPrefix("[") && name.hasSuffix("]")
+        let host = isBracketed ? name.dropFirst().dropLast() : name
+        guard isBracketed || !host.contains(":"),
+            host.utf8.allSatisfy({ $0 > UInt8(ascii: " ") && $0 < 0x7f && $0 != UInt8(ascii: "/") })
+        else { return nil }
+        self.host = String(host)
+        self.port = port
+        description = text
+    }
+}
+
+/// The subjects that a gateway logs, as Sync Gateway's files, its flag `-log` and its route `_logging` name them.
+///
+/// `CRUD+` means `CRUD` too, with more detail; `*` means all that are not switched off.
+package struct LogKeys: Hashable, Sendable {
+    package private(set) var switches: [String: Bool] = [:]
+    /// 1 for everything, 2 for warnings, 3 for errors.
+    package var level = 1
+
+    package init(_ keys: [String] = ["HTTP"]) { insert(keys) }
+
+    /// Switches all keys of a list on.
+    package mutating func insert(_ keys: [String]) {
+        for key in keys { set(key, true) }
+    }
+
+    package mutating func set(_ key: String, _ isOn: Bool) {
+        switches[key] = isOn
+        if isOn { switches[String(key.prefix { $0 != "+" })] = true }
+    }
+
+    package func contains(_ key: String) -> Bool { switches[key] ?? switches["*"] ?? false }
+}
