@@ -2,6 +2,7 @@ import Bytes
 import Glibc
 import LinuxPlatform
 import SyncFrontend
+import SyncWire
 import Syncing
 import Testing
 

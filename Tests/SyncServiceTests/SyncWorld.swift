@@ -158,7 +158,7 @@ final class SyncWorld: Sendable {
     func login(_ name: String, _ password: String) async -> String? {
         await run { database in
             var offer = LoginOffer()
-            offer.basic = LoginOffer.Password(name: name, password: password)
+            offer.basic = BasicCredentials(name: name, password: password)
             guard case .accepted(let requester, _) = await database.login(offer) else { return nil }
             return requester.user?.key.name
         }

@@ -154,7 +154,6 @@ import Testing
             )
         )
         #expect(type.type == "multipart/related")
-        #expect(type.isMultipart)
         #expect(type["boundary"] == "a;b\"c")
         #expect(type["CHARSET"] == "utf-8")
         #expect(type["start"] == "<a>")

@@ -17,12 +17,12 @@ import Testing
     }
 
     @Test func loginPrefersTokenThenPasswordThenSessionThenGuest() {
-        let password = LoginOffer.Password(name: "jane", password: "p")
+        let password = BasicCredentials(name: "jane", password: "p")
         var offer = LoginOffer()
         #expect(first.firstStep(of: offer) == .guest)
         offer.sessionID = "s"
         #expect(first.firstStep(of: offer) == .checkSession(id: "s"))
-        offer.basic = LoginOffer.Password(name: "", password: "")
+        offer.basic = BasicCredentials(name: "", password: "")
         #expect(first.firstStep(of: offer) == .checkSession(id: "s"))
         offer.basic = password
         #expect(first.firstStep(of: offer) == .verifyPassword(password))

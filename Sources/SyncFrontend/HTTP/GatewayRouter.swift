@@ -1,6 +1,5 @@
 internal import NIOCore
-internal import SyncWire
-package import Syncing
+package import SyncWire
 
 /// Finds the route of a request, and answers what needs none: `OPTIONS`, unknown paths, other methods.
 ///

@@ -1,7 +1,7 @@
 package import Seams
 package import SyncService
 package import SyncWire
-package import Syncing
+internal import Syncing
 
 /// The databases of a gateway, and what every route of one does first: it finds the database and decides who
 /// the request is from.
@@ -134,10 +134,8 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
 
     private func offer(of request: GatewayRequest, _ database: SyncDatabase) -> LoginOffer {
         var offer = LoginOffer()
-        if let value = request.header("Authorization"),
-            let basic = BasicCredentials(authorization: value)
-        {
-            offer.basic = LoginOffer.Password(name: basic.name, password: basic.password)
+        offer.basic = request.header("Authorization").flatMap {
+            BasicCredentials(authorization: $0)
         }
         offer.sessionID = RouteCall.sessionID(of: request, database)
         return offer
@@ -160,6 +158,19 @@ extension Gateway {
     ) -> GatewayRoute {
         GatewayRoute(methods, "/{db}/" + path, on: [.administration]) { [self] exchange in
             serve(exchange, .administrator, worksOffline: worksOffline, body: body)
+        }
+    }
+
+    /// A route of the administration port, which a method of the call answers.
+    func administrationRoute(
+        _ methods: Set<RouteMethod>,
+        _ path: String,
+        worksOffline: Bool = false,
+        _ method: @escaping @Sendable (RouteCall) -> () async throws(Refusal) -> Void
+    ) -> GatewayRoute {
+        administrationRoute(methods, path, worksOffline: worksOffline) {
+            (call) throws(Refusal) in
+            try await method(call)()
         }
     }
 }

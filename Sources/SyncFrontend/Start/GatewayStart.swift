@@ -95,7 +95,7 @@ package struct GatewayStart: Sendable {
         gateway.logKeys = plan.logKeys
         gateway.isSecure = security != nil
         gateway.heartbeatMillisecondsMax = plan.configuration.http.heartbeatSecondsMax * 1_000
-        gateway.crossOrigin = crossOrigin
+        gateway.crossOrigin = plan.configuration.cors
         let server = try makeServer(lane, gateway, time: environment.time)
         let running = RunningGateway(
             lane: lane,
@@ -123,7 +123,7 @@ package struct GatewayStart: Sendable {
         settings.serverName = GatewayVersion.name(in: plan.configuration.dialect)
         settings.compressesAnswers = http.compressesResponses
         if http.connectionsMax > 0 { settings.connectionsMax = http.connectionsMax }
-        let crossOrigin = crossOrigin
+        let crossOrigin = plan.configuration.cors
         let server = try GatewayServer(lane, settings, time: time) {
             GatewayRouter(gateway.routes, crossOrigin: crossOrigin)
         }
@@ -170,17 +170,6 @@ package struct GatewayStart: Sendable {
 
     private func kind(of store: DatabaseConfiguration.Store) -> String {
         if case .memory = store.kind { "Walrus" } else { "Couchbase" }
-    }
-
-    private var crossOrigin: CrossOriginPolicy? {
-        plan.configuration.cors.map { cors in
-            CrossOriginPolicy(
-                origins: cors.origins,
-                loginOrigins: cors.loginOrigins,
-                headers: cors.headers,
-                maxAgeSeconds: cors.maxAgeSeconds
-            )
-        }
     }
 
     /// Claims the ports and serves them.

@@ -48,7 +48,7 @@ extension SyncDatabase {
     /// Whether a password is the user's; takes some ten milliseconds on another lane if it was not
     /// verified before.
     func isRight(
-        _ offered: LoginOffer.Password,
+        _ offered: BasicCredentials,
         of user: Principal?,
         _ key: PrincipalKey
     ) async -> Bool {
@@ -135,7 +135,7 @@ extension SyncDatabase {
     package func user(named name: String, password: String) async -> Principal? {
         let key = PrincipalKey(.user, externalName: name)
         let user = await storedPrincipal(key)?.principal
-        let offered = LoginOffer.Password(name: name, password: password)
+        let offered = BasicCredentials(name: name, password: password)
         guard await isRight(offered, of: user, key), let user, !user.isDisabled else { return nil }
         return user
     }

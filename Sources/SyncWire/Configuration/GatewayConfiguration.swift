@@ -30,7 +30,7 @@ extension GatewayDialect {
 package struct GatewayConfiguration: Equatable, Sendable {
     package let dialect: GatewayDialect
     package let listeners: Listeners
-    package let cors: CORS?
+    package let cors: CrossOriginPolicy?
     package let log: Log
     package internal(set) var http: HTTP
     /// The cluster that databases without a server of their own are in; nil for none.
@@ -50,13 +50,6 @@ package struct GatewayConfiguration: Equatable, Sendable {
         /// Nil if the listeners have no TLS; then `keyPath` is nil too.
         package let certificatePath: String?
         package let keyPath: String?
-    }
-
-    package struct CORS: Equatable, Sendable {
-        package let origins: [String]
-        package let loginOrigins: [String]
-        package let headers: [String]
-        package let maxAgeSeconds: Int
     }
 
     package struct Log: Equatable, Sendable {
@@ -115,7 +108,7 @@ package struct GatewayConfiguration: Equatable, Sendable {
         self.dialect = dialect
         json = reader.text
         listeners = try Listeners(&reader, &api)
-        cors = try CORS.find(&reader, &api)
+        cors = try CrossOriginPolicy.find(&reader, &api)
         log = try Log(&reader)
         http = try HTTP(&reader, &api)
         cluster = try Cluster.find(&reader)
@@ -178,15 +171,15 @@ extension GatewayConfiguration.Listeners {
     }
 }
 
-extension GatewayConfiguration.CORS {
+extension CrossOriginPolicy {
     /// - Throws: The first mistake.
     fileprivate static func find(
         _ reader: inout ConfigurationReader,
         _ api: inout ConfigurationReader?
-    ) throws(ConfigurationMistake) -> GatewayConfiguration.CORS? {
+    ) throws(ConfigurationMistake) -> CrossOriginPolicy? {
         let older = try reader.section("CORS")
         guard var section = try api?.section("cors") ?? older else { return nil }
-        let cors = GatewayConfiguration.CORS(
+        let cors = CrossOriginPolicy(
             origins: try section.strings("Origin") ?? [],
             loginOrigins: try section.strings("LoginOrigin", or: "login_origin") ?? [],
             headers: try section.strings("Headers") ?? [],

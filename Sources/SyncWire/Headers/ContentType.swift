@@ -22,8 +22,6 @@ package struct ContentType: Equatable, Sendable {
         parameters.first { parameter in parameter.name.withView { ASCII.equals($0, name) } }?.value
     }
 
-    package var isMultipart: Bool { type.hasPrefix("multipart/") }
-
     package static func == (one: ContentType, other: ContentType) -> Bool {
         one.type == other.type && one.parameters.elementsEqual(other.parameters, by: ==)
     }

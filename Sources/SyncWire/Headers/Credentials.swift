@@ -1,7 +1,7 @@
 package import Bytes
 
 /// A name and a password as a device sends them.
-package struct BasicCredentials: Equatable, Sendable {
+package struct BasicCredentials: Hashable, Sendable {
     package let name: String
     package let password: String
 

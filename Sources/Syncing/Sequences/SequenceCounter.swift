@@ -12,8 +12,6 @@ package struct SequenceCounter: Hashable, Sendable {
     package static let slotCount: UInt64 = 64
     /// The first number that is no sequence.
     package static let end: UInt64 = 1 << 53
-    /// From here on, an alert says that sequences run out.
-    package static let alertFrom: UInt64 = 1 << 52
     /// How many values of L are reserved at a time: a reservation a million writes.
     package static let block: UInt64 = 1 << 20
 
@@ -52,9 +50,6 @@ package struct SequenceCounter: Hashable, Sendable {
 
     /// The value of L to reserve next.
     package var reservation: UInt64 { last + Self.block }
-
-    /// Whether an alert is due.
-    package var isNearEnd: Bool { sequence(of: last) >= Self.alertFrom }
 
     package mutating func reserved(through counter: UInt64) { reserved = max(reserved, counter) }
 

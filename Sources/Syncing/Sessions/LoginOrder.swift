@@ -2,18 +2,8 @@ package import SyncWire
 
 /// The login that a request on the public port offers.
 package struct LoginOffer: Hashable, Sendable {
-    package struct Password: Hashable, Sendable {
-        package let name: String
-        package let password: String
-
-        package init(name: String, password: String) {
-            self.name = name
-            self.password = password
-        }
-    }
-
     package var bearerToken: String?
-    package var basic: Password?
+    package var basic: BasicCredentials?
     package var sessionID: String?
 
     package init() {}
@@ -35,7 +25,7 @@ package struct LoginOrder: Hashable, Sendable {
 
     package enum Step: Hashable, Sendable {
         case verifyToken(String)
-        case verifyPassword(LoginOffer.Password)
+        case verifyPassword(BasicCredentials)
         case checkSession(id: String)
         case guest
     }

@@ -1,6 +1,7 @@
 import Seams
 import SyncFrontend
 import SyncService
+import SyncWire
 import Syncing
 import Testing
 

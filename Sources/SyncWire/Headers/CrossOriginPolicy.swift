@@ -1,5 +1,3 @@
-package import SyncWire
-
 /// Decides what web pages of other origins may do on the public port (the configuration's `CORS`).
 ///
 /// - The administration port has no such answers.
