@@ -4,25 +4,29 @@ internal import SyncWire
 /// Routes of Sync Gateway that this gateway does not serve: the answer 501 says what to use instead.
 extension Gateway {
     package var absentRoutes: [GatewayRoute] {
-        views + logins + replications + [
-            GatewayRoute([.get], "/{db}/_blipsync") { [self] exchange in
-                serve(exchange) { _ async throws(Refusal) in throw .noBLIP }
+        let forUsers: [(methods: Set<RouteMethod>, path: String, refusal: Refusal)] = [
+            ([.get], "/{db}/_design/{ddoc}/_view/{view}", .noViews),
+            ([.get], "/{db}/_blipsync", .noBLIP),
+        ]
+        let forAdministrators: [(methods: Set<RouteMethod>, path: String, refusal: Refusal)] = [
+            ([.get], "_view/{view}", .noViews),
+            ([.get], "_dump/{view}", .noViews),
+            // Replications between gateways.
+            ([.get, .post], "_replication/", .noReplications),
+            ([.get, .put, .delete], "_replication/{id}", .noReplications),
+            ([.get], "_replicationStatus/", .noReplications),
+            ([.get, .put], "_replicationStatus/{id}", .noReplications),
+        ]
+        let replicate = GatewayRoute([.post], "/_replicate", on: [.administration]) {
+            $0.refuse(.noReplications)
+        }
+        return logins + [replicate]
+            + forUsers.map { methods, path, refusal in
+                route(methods, path) { _ throws(Refusal) in throw refusal }
             }
-        ]
-    }
-
-    private var views: [GatewayRoute] {
-        [
-            GatewayRoute([.get], "/{db}/_design/{ddoc}/_view/{view}") { [self] exchange in
-                serve(exchange) { _ async throws(Refusal) in throw .noViews }
-            },
-            administrationRoute([.get], "_view/{view}") { _ async throws(Refusal) in
-                throw .noViews
-            },
-            administrationRoute([.get], "_dump/{view}") { _ async throws(Refusal) in
-                throw .noViews
-            },
-        ]
+            + forAdministrators.map { methods, path, refusal in
+                administrationRoute(methods, path) { _ throws(Refusal) in throw refusal }
+            }
     }
 
     /// Logins by other services.
@@ -37,7 +41,7 @@ extension Gateway {
         ]
         let configured = services.filter { $0.1 != nil }.map { path, _ in
             GatewayRoute([.post], "/{db}/\(path)") { [self] exchange in
-                serve(exchange, .anyone) { _ async throws(Refusal) in throw .noLoginService }
+                serve(exchange, .anyone) { _ throws(Refusal) in throw .noLoginService }
             }
         }
         let paths = ["_oidc", "_oidc_callback", "_oidc_refresh", "_oidc_challenge"]
@@ -57,29 +61,6 @@ extension Gateway {
                     serve(exchange, .anyone) { _ async throws(Refusal) in throw .noOpenID }
                 }
             ]
-    }
-
-    /// Replications between gateways.
-    private var replications: [GatewayRoute] {
-        [
-            GatewayRoute([.post], "/_replicate", on: [.administration]) {
-                $0.refuse(.noReplications)
-            },
-            administrationRoute([.get, .post], "_replication/") { _ async throws(Refusal) in
-                throw .noReplications
-            },
-            administrationRoute([.get, .put, .delete], "_replication/{id}") {
-                _ async throws(Refusal) in
-                throw .noReplications
-            },
-            administrationRoute([.get], "_replicationStatus/") { _ async throws(Refusal) in
-                throw .noReplications
-            },
-            administrationRoute([.get, .put], "_replicationStatus/{id}") {
-                _ async throws(Refusal) in
-                throw .noReplications
-            },
-        ]
     }
 }
 

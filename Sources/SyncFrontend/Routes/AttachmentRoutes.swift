@@ -8,9 +8,9 @@ extension Gateway {
     var attachmentRoutes: [GatewayRoute] {
         let path = "/{db}/{doc}/{attachment...}"
         return [
-            route([.get], path) { (call) throws(Refusal) in try await call.getAttachment() },
-            route([.put], path) { (call) throws(Refusal) in try await call.putAttachment() },
-            route([.delete], path) { (call) throws(Refusal) in try await call.deleteAttachment() },
+            route([.get], path, RouteCall.getAttachment),
+            route([.put], path, RouteCall.putAttachment),
+            route([.delete], path, RouteCall.deleteAttachment),
         ]
     }
 }

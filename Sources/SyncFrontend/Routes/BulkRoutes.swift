@@ -7,7 +7,7 @@ internal import Syncing
 /// Answers `_bulk_docs`: writes many documents.
 extension RouteCall {
     func writeDocuments() async throws(Refusal) {
-        try requireJSON()
+        try exchange.requireJSONType()
         let stream = BodyStream(exchange)
         let reader = BulkDocumentsReader()
         let batch = DocumentBatch(self)
@@ -181,18 +181,10 @@ extension Gateway {
     /// The routes of requests about many documents.
     var bulkRoutes: [GatewayRoute] {
         [
-            route([.get, .post], "/{db}/_all_docs") { (call) throws(Refusal) in
-                try await call.listDocuments()
-            },
-            route([.post], "/{db}/_bulk_docs") { (call) throws(Refusal) in
-                try await call.writeDocuments()
-            },
-            route([.post], "/{db}/_bulk_get") { (call) throws(Refusal) in
-                try await call.readDocuments()
-            },
-            route([.post], "/{db}/_revs_diff") { (call) throws(Refusal) in
-                try await call.compareRevisions()
-            },
+            route([.get, .post], "/{db}/_all_docs", RouteCall.listDocuments),
+            route([.post], "/{db}/_bulk_docs", RouteCall.writeDocuments),
+            route([.post], "/{db}/_bulk_get", RouteCall.readDocuments),
+            route([.post], "/{db}/_revs_diff", RouteCall.compareRevisions),
         ]
     }
 }
@@ -200,7 +192,7 @@ extension Gateway {
 extension RouteCall {
     /// Answers `_revs_diff`: what a device that has certain revisions should send.
     func compareRevisions() async throws(Refusal) {
-        try requireJSON()
+        try exchange.requireJSONType()
         let body = try await body()
         let asked = try Refusal.parsing(body) { (text) throws(RequestRefusal) in
             try RevisionsDiff(text).documents

@@ -35,10 +35,7 @@ extension Gateway {
                 call.database.takeOffline()
                 call.exchange.answer(200)
             },
-            administrationRoute([.post], "_online", worksOffline: true) {
-                call async throws(Refusal) in
-                try await call.takeOnline()
-            },
+            administrationRoute([.post], "_online", worksOffline: true, RouteCall.takeOnline),
             administrationRoute([.post], "_flush") { [databases] call async throws(Refusal) in
                 try await databases.flush(call.database.name)
                 call.exchange.answer(200)
@@ -145,15 +142,13 @@ extension RouteCall {
 
     /// A compaction has ended when it is answered, also in the dialect of 3, which has it in the background.
     fileprivate func answerCompaction(of count: Int) {
-        answer { writer in
-            writer.object { writer in
-                guard database.dialect == .third else { return writer.member("revs", count) }
-                writer.member("status", "completed")
-                let start = CalendarTime.text(unixNanoseconds: environment.time.wallNanoseconds())
-                writer.member("start_time", start)
-                writer.member("last_error", "")
-                writer.member("docs_purged", count)
-            }
+        answerObject { writer in
+            guard database.dialect == .third else { return writer.member("revs", count) }
+            writer.member("status", "completed")
+            let start = CalendarTime.text(unixNanoseconds: environment.time.wallNanoseconds())
+            writer.member("start_time", start)
+            writer.member("last_error", "")
+            writer.member("docs_purged", count)
         }
     }
 }

@@ -16,11 +16,9 @@ extension Gateway {
             },
             // CouchDB's replicator sends it; a document is as safe before as afterwards.
             route([.post], "/{db}/_ensure_full_commit") { call in
-                call.answer(201) { writer in
-                    writer.object { writer in
-                        writer.member("instance_start_time", call.startMicroseconds)
-                        writer.member("ok", true)
-                    }
+                call.answerObject(201) { writer in
+                    writer.member("instance_start_time", call.startMicroseconds)
+                    writer.member("ok", true)
                 }
             },
         ]
@@ -64,39 +62,27 @@ extension RouteCall {
     /// Answers `GET /{db}/`; Sync Gateway 1.4 sorts the members.
     fileprivate func describeDatabase() {
         let sequence = database.announcedSequence
-        answer { writer in
-            writer.object { writer in
-                switch database.dialect {
-                case .first:
-                    writer.member("committed_update_seq", sequence)
-                    writer.member("compact_running", false)
-                    writer.member("db_name", database.name)
-                    writer.member("disk_format_version", 0)
-                    writer.member("instance_start_time", startMicroseconds)
-                    writer.member("purge_seq", 0)
-                    writer.member("state", database.state.name)
-                    writer.member("update_seq", sequence)
-                case .third:
-                    writer.member("db_name", database.name)
-                    writer.member("update_seq", sequence)
-                    writer.member("committed_update_seq", sequence)
-                    writer.member("instance_start_time", startMicroseconds)
-                    writer.member("compact_running", false)
-                    writer.member("purge_seq", 0)
-                    writer.member("disk_format_version", 0)
-                    writer.member("state", database.state.name)
-                }
+        answerObject { writer in
+            switch database.dialect {
+            case .first:
+                writer.member("committed_update_seq", sequence)
+                writer.member("compact_running", false)
+                writer.member("db_name", database.name)
+                writer.member("disk_format_version", 0)
+                writer.member("instance_start_time", startMicroseconds)
+                writer.member("purge_seq", 0)
+                writer.member("state", database.stateName)
+                writer.member("update_seq", sequence)
+            case .third:
+                writer.member("db_name", database.name)
+                writer.member("update_seq", sequence)
+                writer.member("committed_update_seq", sequence)
+                writer.member("instance_start_time", startMicroseconds)
+                writer.member("compact_running", false)
+                writer.member("purge_seq", 0)
+                writer.member("disk_format_version", 0)
+                writer.member("state", database.stateName)
             }
-        }
-    }
-}
-
-extension SyncDatabase.State {
-    fileprivate var name: String {
-        switch self {
-        case .online: "Online"
-        case .offline: "Offline"
-        case .changing(let name): name
         }
     }
 }

@@ -15,12 +15,10 @@ extension Gateway {
 
     var documentRoutes: [GatewayRoute] {
         [
-            route([.get], "/{db}/{doc}") { (call) throws(Refusal) in try await call.getDocument() },
-            route([.put], "/{db}/{doc}") { (call) throws(Refusal) in try await call.putDocument() },
-            route([.delete], "/{db}/{doc}") { (call) throws(Refusal) in
-                try await call.deleteDocument()
-            },
-            route([.post], "/{db}/") { (call) throws(Refusal) in try await call.postDocument() },
+            route([.get], "/{db}/{doc}", RouteCall.getDocument),
+            route([.put], "/{db}/{doc}", RouteCall.putDocument),
+            route([.delete], "/{db}/{doc}", RouteCall.deleteDocument),
+            route([.post], "/{db}/", RouteCall.postDocument),
         ]
     }
 
@@ -31,6 +29,15 @@ extension Gateway {
         body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
     ) -> GatewayRoute {
         GatewayRoute(methods, pattern) { [self] exchange in serve(exchange, .user, body: body) }
+    }
+
+    /// A route of a database for its users, which a method of the call answers.
+    func route(
+        _ methods: Set<RouteMethod>,
+        _ pattern: String,
+        _ method: @escaping @Sendable (RouteCall) -> () async throws(Refusal) -> Void
+    ) -> GatewayRoute {
+        route(methods, pattern) { (call) throws(Refusal) in try await method(call)() }
     }
 }
 
@@ -192,9 +199,9 @@ extension Gateway {
     var localRoutes: [GatewayRoute] {
         let path = "/{db}/_local/{id}"
         return [
-            route([.get], path) { (call) throws(Refusal) in try await call.getLocal() },
-            route([.put], path) { (call) throws(Refusal) in try await call.putLocal() },
-            route([.delete], path) { (call) throws(Refusal) in try await call.deleteLocal() },
+            route([.get], path, RouteCall.getLocal),
+            route([.put], path, RouteCall.putLocal),
+            route([.delete], path, RouteCall.deleteLocal),
         ]
     }
 }
@@ -230,13 +237,10 @@ extension Gateway {
     var designRoutes: [GatewayRoute] {
         let path = "/{db}/_design/{ddoc}"
         return [
-            route([.get], path) { (call) throws(Refusal) in try call.getDesign() },
+            route([.get], path, RouteCall.getDesign),
             route([.put], path) { (call) throws(Refusal) in
                 try call.requireOwnDesign()
-                throw Refusal(
-                    501,
-                    "The gateway stores no design documents"
-                )
+                throw Refusal(501, "The gateway stores no design documents")
             },
             route([.delete], path) { (call) throws(Refusal) in
                 try call.requireOwnDesign()
@@ -271,10 +275,8 @@ extension RouteCall {
             let digest = LegacyDigest.sha1(Array(function.utf8)).map(String.init)
             filter = "[\(digest.joined(separator: " "))]"
         }
-        answer { writer in
-            writer.object { writer in
-                writer.object("filters") { $0.member("bychannel", filter) }
-            }
+        answerObject { writer in
+            writer.object("filters") { $0.member("bychannel", filter) }
         }
     }
 }

@@ -9,19 +9,13 @@ internal import Syncing
 extension Gateway {
     package var inspectionRoutes: [GatewayRoute] {
         [
-            administrationRoute([.get], "_raw/{doc}") { call async throws(Refusal) in
-                try await call.answerRaw()
-            },
+            administrationRoute([.get], "_raw/{doc}", RouteCall.answerRaw),
             administrationRoute([.get], "_revtree/{doc}") { call async throws(Refusal) in
                 let tree = try await call.storedDocument().metadata.tree
                 call.exchange.answer("text/plain; charset=UTF-8", tree.graphviz)
             },
-            administrationRoute([.get], "_dumpchannel/{channel}") { call async throws(Refusal) in
-                try await call.dumpChannel()
-            },
-            administrationRoute([.post], "_purge") { call async throws(Refusal) in
-                try await call.purge()
-            },
+            administrationRoute([.get], "_dumpchannel/{channel}", RouteCall.dumpChannel),
+            administrationRoute([.post], "_purge", RouteCall.purge),
         ]
     }
 }

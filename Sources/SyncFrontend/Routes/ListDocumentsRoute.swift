@@ -8,7 +8,7 @@ extension RouteCall {
     func listDocuments() async throws(Refusal) {
         var keys: ByteWriter?
         if request.method == "POST" {
-            try requireJSON()
+            try exchange.requireJSONType()
             keys = try await body()
         }
         let asked: AllDocumentsRequest

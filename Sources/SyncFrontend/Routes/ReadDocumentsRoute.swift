@@ -11,7 +11,7 @@ extension RouteCall {
     }
 
     func readDocuments() async throws(Refusal) {
-        try requireJSON()
+        try exchange.requireJSONType()
         let form = acceptance.listForm
         if form == .none { throw Refusal(RequestRefusal.multipartOnly) }
         let text = try await body()

@@ -8,14 +8,8 @@ internal import SyncWire
 extension Gateway {
     package var resyncRoutes: [GatewayRoute] {
         [
-            administrationRoute([.get], "_resync", worksOffline: true) {
-                call async throws(Refusal) in
-                call.answerResync()
-            },
-            administrationRoute([.post], "_resync", worksOffline: true) {
-                call async throws(Refusal) in
-                try await call.resync()
-            },
+            administrationRoute([.get], "_resync", worksOffline: true, RouteCall.answerResync),
+            administrationRoute([.post], "_resync", worksOffline: true, RouteCall.resync),
             administrationRoute([.post], "_sync_check", worksOffline: true) {
                 [databases] call async throws(Refusal) in
                 try await call.check(databases)
@@ -33,9 +27,7 @@ extension RouteCall {
         if database.dialect == .first {
             try database.beginResync()
             await database.runResync()
-            return answer { writer in
-                writer.object { $0.member("changes", database.resync.changed) }
-            }
+            return answerObject { $0.member("changes", database.resync.changed) }
         }
         switch query["action"] ?? "" {
         case "", "start":
@@ -49,16 +41,14 @@ extension RouteCall {
 
     fileprivate func answerResync() {
         let resync = database.resync
-        answer { writer in
-            writer.object { writer in
-                writer.member("status", resync.status.rawValue)
-                let start = CalendarTime.text(unixNanoseconds: resync.startNanoseconds)
-                writer.member("start_time", resync.id.isEmpty ? "0001-01-01T00:00:00Z" : start)
-                writer.member("last_error", "")
-                writer.member("resync_id", resync.id)
-                writer.member("docs_changed", resync.changed)
-                writer.member("docs_processed", resync.processed)
-            }
+        answerObject { writer in
+            writer.member("status", resync.status.rawValue)
+            let start = CalendarTime.text(unixNanoseconds: resync.startNanoseconds)
+            writer.member("start_time", resync.id.isEmpty ? "0001-01-01T00:00:00Z" : start)
+            writer.member("last_error", "")
+            writer.member("resync_id", resync.id)
+            writer.member("docs_changed", resync.changed)
+            writer.member("docs_processed", resync.processed)
         }
     }
 
@@ -81,12 +71,10 @@ extension RouteCall {
         let exchange = exchange
         let check = await database.check(function) { !exchange.isClosed }
         function.close()
-        answer { writer in
-            writer.object { writer in
-                writer.member("docs_processed", check.processed)
-                Self.write("changed", check.changed, to: &writer)
-                Self.write("refused", check.refused, to: &writer)
-            }
+        answerObject { writer in
+            writer.member("docs_processed", check.processed)
+            Self.write("changed", check.changed, to: &writer)
+            Self.write("refused", check.refused, to: &writer)
         }
     }
 

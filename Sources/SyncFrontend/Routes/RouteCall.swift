@@ -58,11 +58,6 @@ package struct RouteCall: Sendable {
         return value
     }
 
-    /// - Throws: `Refusal` 415 if the body has another type than JSON; none at all is JSON.
-    package func requireJSON() throws(Refusal) {
-        try exchange.requireJSONType()
-    }
-
     // MARK: Answers
 
     package func answer(
@@ -71,6 +66,11 @@ package struct RouteCall: Sendable {
         write: (inout JSONWriter) -> Void
     ) {
         exchange.answer(json: status, headers, write)
+    }
+
+    /// Answers with a JSON object whose members `write` adds.
+    func answerObject(_ status: Int = 200, _ write: (inout JSONWriter) -> Void) {
+        answer(status) { $0.object(write) }
     }
 
     /// A boundary of multipart answers: 60 random hexadecimal digits.

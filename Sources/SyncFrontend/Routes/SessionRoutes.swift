@@ -23,9 +23,7 @@ extension Gateway {
                     try await call.logOut(crossOrigin)
                 }
             },
-            administrationRoute([.post], "_session") { call async throws(Refusal) in
-                try await call.createSession()
-            },
+            administrationRoute([.post], "_session", RouteCall.createSession),
             administrationRoute([.get], "_session/{id}") { call async throws(Refusal) in
                 guard let found = await call.database.session(call.parameter("id")) else {
                     throw .missing
@@ -70,6 +68,12 @@ extension RouteCall {
         }
     }
 
+    /// - Throws: `Refusal` 400 for a page of an origin that may not log in.
+    private func validateOrigin(_ policy: CrossOriginPolicy?) throws(Refusal) {
+        let origins = request.headers("Origin")
+        if let refusal = CrossOriginPolicy.refusal(ofLoginFrom: origins, policy) { throw refusal }
+    }
+
     /// Makes a session of the user whose name and password the body has, else of the request's user.
     ///
     /// - Throws: `Refusal` 400, 401, 413 or 415.
@@ -77,12 +81,7 @@ extension RouteCall {
         _ policy: CrossOriginPolicy?,
         isSecure: Bool
     ) async throws(Refusal) {
-        if let refusal = CrossOriginPolicy.refusal(
-            ofLoginFrom: request.headers("Origin"),
-            policy
-        ) {
-            throw refusal
-        }
+        try validateOrigin(policy)
         var named: Principal?
         var mistake: Refusal?
         do throws(Refusal) {
@@ -126,12 +125,7 @@ extension RouteCall {
     fileprivate func logOut(_ policy: CrossOriginPolicy?) async throws(Refusal) {
         // In the dialect of 1.4, no page of another origin logs out, whatever the configuration allows.
         let policy = database.dialect == .first ? nil : policy
-        if let refusal = CrossOriginPolicy.refusal(
-            ofLoginFrom: request.headers("Origin"),
-            policy
-        ) {
-            throw refusal
-        }
+        try validateOrigin(policy)
         guard let id = RouteCall.sessionID(of: request, database) else {
             throw Refusal(404, "no session")
         }
@@ -162,13 +156,11 @@ extension RouteCall {
             throw Refusal(404, "No such user \"\(name)\"")
         }
         let session = try await database.createSession(of: user, seconds: seconds)
-        answer { writer in
-            writer.object { writer in
-                writer.member("session_id", session.id)
-                let expires = session.expires * 1_000_000_000
-                writer.member("expires", CalendarTime.text(unixNanoseconds: expires))
-                writer.member("cookie_name", database.configuration.session.cookieName)
-            }
+        answerObject { writer in
+            writer.member("session_id", session.id)
+            let expires = session.expires * 1_000_000_000
+            writer.member("expires", CalendarTime.text(unixNanoseconds: expires))
+            writer.member("cookie_name", database.configuration.session.cookieName)
         }
     }
 }
