@@ -220,12 +220,7 @@ package struct ClientSettings: Sendable {
     /// Timeout for a connection to open and log in.
     package var connectMilliseconds: UInt64 = 2_000
 
-    package init(
-        bootstrap: [SocketAddress],
-        bucket: String,
-        user: String,
-        password: String
-    ) {
+    package init(bootstrap: [SocketAddress], bucket: String, user: String, password: String) {
         self.bootstrap = bootstrap
         self.bucket = bucket
         self.user = user

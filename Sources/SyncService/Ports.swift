@@ -23,10 +23,7 @@ package protocol RevisionStore: AnyObject, Sendable {
     ///   - documents: The ids, each once.
     ///   - trial: Runs this function instead, and writes nothing.
     /// - Returns: An outcome for each; nil for documents that do not exist.
-    func reassign(
-        _ documents: [[UInt8]],
-        by trial: SyncFunction?
-    ) async -> [ReassignmentOutcome?]
+    func reassign(_ documents: [[UInt8]], by trial: SyncFunction?) async -> [ReassignmentOutcome?]
 }
 
 package struct ReassignmentOutcome: Hashable, Sendable {
@@ -109,11 +106,7 @@ package protocol ChannelReads: AnyObject, Sendable {
     /// When principals changed, and what documents grant to them.
     var accessVersions: AccessVersions { get }
     /// The next rows of a feed; those of named documents if `documents` is not nil.
-    func page(
-        _ request: FeedRequest,
-        of scope: FeedScope,
-        documents: [[UInt8]]?
-    ) async -> FeedPage
+    func page(_ request: FeedRequest, of scope: FeedScope, documents: [[UInt8]]?) async -> FeedPage
     /// The first ids of documents, also deleted ones, that are not below `first`.
     func ids(from first: [UInt8], atMost count: Int) async -> [[UInt8]]
     /// The last ids of documents, also deleted ones, that are below `bound`, in descending order; nil is above all

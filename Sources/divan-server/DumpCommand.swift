@@ -17,12 +17,7 @@ enum DumpCommand {
         let report = { (text: String) in
             FileHandle.standardError.write(Data("divan-server: \(text)\n".utf8))
         }
-        try dump.lines(
-            of: directory,
-            damage: report,
-            note: report,
-            write: print
-        )
+        try dump.lines(of: directory, damage: report, note: report, write: print)
     }
 
     static func writeIdentity(_ directory: String) throws {

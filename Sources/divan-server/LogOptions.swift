@@ -74,9 +74,7 @@ struct FrameworkLog: LogHandler {
         Logger(label: "admin") { _ in FrameworkLog(trace: trace) }
     }
 
-    private init(trace: any Trace) {
-        self.trace = trace
-    }
+    private init(trace: any Trace) { self.trace = trace }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }

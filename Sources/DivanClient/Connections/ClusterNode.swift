@@ -47,9 +47,7 @@ final class ClusterNode {
     /// Why there is no connection, as text.
     var trouble: String?
 
-    init(_ address: SocketAddress) {
-        self.address = address
-    }
+    init(_ address: SocketAddress) { self.address = address }
 
     var isReady: Bool { if case .ready = state { true } else { false } }
 

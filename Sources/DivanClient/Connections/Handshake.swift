@@ -19,12 +19,7 @@ package struct Handshake: Sendable {
         /// Features that are requested beside `wanted`.
         package var features = FeatureSet()
 
-        package init(
-            user: String,
-            password: String,
-            keys: SCRAMPassword? = nil,
-            bucket: String
-        ) {
+        package init(user: String, password: String, keys: SCRAMPassword? = nil, bucket: String) {
             self.user = user
             self.password = password
             self.keys = keys ?? SCRAMPassword(password)
@@ -111,10 +106,7 @@ package struct Handshake: Sendable {
     ///
     /// - Throws: `Failure` if the server refused a step, sent a malformed answer, or did not prove
     ///   that it has the password's keys.
-    package mutating func handle(
-        _ frame: Frame,
-        _ output: ByteWriter
-    ) throws(Failure) -> Progress {
+    package mutating func handle(_ frame: Frame, _ output: ByteWriter) throws(Failure) -> Progress {
         switch step {
         case .hello:
             try expect(frame, .hello, among: [.success], otherwise: .invalidMessage, what: "HELLO")

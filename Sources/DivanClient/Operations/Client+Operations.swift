@@ -245,9 +245,7 @@ extension Client {
 extension Request {
     /// Why the request is invalid; nil if it may be sent.
     var refusal: ClientError? {
-        if key.isEmpty {
-            return ClientError(.invalid, "\(opcode): the key is empty")
-        }
+        if key.isEmpty { return ClientError(.invalid, "\(opcode): the key is empty") }
         if key.count > Limits.keyBytesMax {
             let text = "\(opcode): the key has \(key.count) bytes, more than \(Limits.keyBytesMax)"
             return ClientError(.invalid, text)

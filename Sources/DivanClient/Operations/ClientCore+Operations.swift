@@ -5,11 +5,7 @@ internal import Wire
 /// The stages of an operation: routed, sent, answered, retried, over.
 extension ClientCore {
     /// Starts an operation; refuses it if the client is closed or its limits are reached.
-    func submit(
-        _ request: Request,
-        timeout: UInt64,
-        _ complete: @escaping Operation.Completion
-    ) {
+    func submit(_ request: Request, timeout: UInt64, _ complete: @escaping Operation.Completion) {
         if case .closed = life {
             return complete(.failure(ClientError(.closed, "the client is closed")))
         }

@@ -25,9 +25,7 @@ package struct KeyRouter: Sendable {
 
     package let map: ClusterMap
 
-    package init(_ map: ClusterMap) {
-        self.map = map
-    }
+    package init(_ map: ClusterMap) { self.map = map }
 
     package func vBucket(of key: ByteView) -> VBucketID { map.vBucket(of: key) }
 

@@ -42,10 +42,7 @@ package struct SentAttachment: Hashable, Sendable {
     }
 
     /// - Throws: `Refusal` if the metadata is no object, or its data not base64.
-    private init(
-        _ member: JSONValue.Member,
-        sha1: ([UInt8]) -> [UInt8]
-    ) throws(Refusal) {
+    private init(_ member: JSONValue.Member, sha1: ([UInt8]) -> [UInt8]) throws(Refusal) {
         let value = member.value
         guard value.members != nil else { throw .invalidAttachments }
         name = member.name

@@ -83,10 +83,7 @@ extension Coder {
     /// A revision as a tree of one.
     ///
     /// - Throws: `CodingFailure` if the bytes are not one revision.
-    mutating func revision(
-        _ id: inout RevisionID?,
-        _ name: StaticString
-    ) throws(CodingFailure) {
+    mutating func revision(_ id: inout RevisionID?, _ name: StaticString) throws(CodingFailure) {
         var tree = RevisionTree()
         if let id { tree.append(id, parent: nil, isDeleted: false) }
         try field(&tree, name)

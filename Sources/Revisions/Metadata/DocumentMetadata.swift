@@ -127,10 +127,7 @@ package struct DocumentMetadata: Hashable, Sendable {
     /// Gives the document the channels and grants of its winner.
     ///
     /// A channel or grant that stays keeps its sequence: readers of it have the document already.
-    mutating func assign(
-        _ assignment: SyncAssignment,
-        at sequence: UInt64
-    ) -> ChangedPrincipals {
+    mutating func assign(_ assignment: SyncAssignment, at sequence: UInt64) -> ChangedPrincipals {
         let names = Set(assignment.channels)
         for index in channels.indices {
             if names.contains(channels[index].name) {

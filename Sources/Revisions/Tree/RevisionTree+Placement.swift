@@ -48,9 +48,7 @@ extension RevisionTree {
         isDeleted: Bool,
         allowsConflicts: Bool
     ) -> EditParent {
-        guard let winner else {
-            return requested == nil ? .parent(nil) : .refused(.staleRevision)
-        }
+        guard let winner else { return requested == nil ? .parent(nil) : .refused(.staleRevision) }
         guard let requested else {
             return winner.isDeleted ? .parent(winner.id) : .refused(.documentExists)
         }

@@ -75,9 +75,7 @@ package struct StoredDocument: Hashable, Sendable {
     package var expires: UInt64 = 0
 
     /// A document that does not exist yet.
-    package init() {
-        self.init(metadata: DocumentMetadata(), body: [])
-    }
+    package init() { self.init(metadata: DocumentMetadata(), body: []) }
 
     package init(metadata: DocumentMetadata, body: [UInt8]) {
         self.metadata = metadata

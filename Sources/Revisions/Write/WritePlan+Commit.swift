@@ -91,11 +91,7 @@ extension WritePlan {
 
 extension DocumentMetadata {
     /// Begins a version of the document.
-    mutating func begin(
-        _ tree: RevisionTree,
-        at sequence: UInt64,
-        _ timeSaved: UInt64
-    ) {
+    mutating func begin(_ tree: RevisionTree, at sequence: UInt64, _ timeSaved: UInt64) {
         self.tree = tree
         self.sequence = sequence
         self.timeSaved = timeSaved

@@ -183,10 +183,7 @@ package struct WritePlan: Sendable {
     }
 
     /// - Throws: `Refusal` if the tree is too large even after pruning.
-    private static func checkCount(
-        of tree: RevisionTree,
-        _ rules: WriteRules
-    ) throws(Refusal) {
+    private static func checkCount(of tree: RevisionTree, _ rules: WriteRules) throws(Refusal) {
         guard tree.count > RevisionTree.countMax else { return }
         var pruned = tree
         pruned.prune(limit: rules.revsLimit, rules.dialect)

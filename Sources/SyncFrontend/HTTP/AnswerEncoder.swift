@@ -76,11 +76,7 @@ final class AnswerEncoder {
         return deflated.view
     }
 
-    func writeHead(
-        _ head: AnswerHead,
-        _ conditions: Conditions,
-        to buffer: inout ByteBuffer
-    ) {
+    func writeHead(_ head: AnswerHead, _ conditions: Conditions, to buffer: inout ByteBuffer) {
         buffer.writeBytes(StatusLine.bytes(of: head.status))
         for (name, value) in head.headers.fields { Self.write(name, value, to: &buffer) }
         buffer.writeBytes(serverLine)

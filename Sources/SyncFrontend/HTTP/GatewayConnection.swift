@@ -430,9 +430,7 @@ struct Patience {
     private var bufferedBytes = Int.max
     private let table: ConnectionTable
 
-    init(_ table: ConnectionTable) {
-        self.table = table
-    }
+    init(_ table: ConnectionTable) { self.table = table }
 
     mutating func begin(_ kind: Kind, _ seconds: Int) {
         self.kind = kind

@@ -238,9 +238,7 @@ final class ListenerGate: ChannelOutboundHandler {
     private var context: ChannelHandlerContext?
     private var isHeld = false
 
-    init(_ server: GatewayServer) {
-        self.server = server
-    }
+    init(_ server: GatewayServer) { self.server = server }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 

@@ -228,9 +228,7 @@ final class BodyBudget {
     private let bytesMax: Int
     private var usedBytes = 0
 
-    init(bytesMax: Int) {
-        self.bytesMax = bytesMax
-    }
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
 
     /// Accounts for a body whose size changes; a smaller size always fits.
     ///

@@ -48,12 +48,7 @@ extension RouteCall {
         guard let bytes = await database.content(of: attachment, range) else { throw .missing }
         bytes.withUnsafeBytes { bytes in
             // A part of a compressed answer would be none of the content.
-            exchange.answer(
-                status,
-                headers,
-                body: ByteView(bytes),
-                mayCompress: status == 200
-            )
+            exchange.answer(status, headers, body: ByteView(bytes), mayCompress: status == 200)
         }
     }
 
@@ -73,10 +68,7 @@ extension RouteCall {
         switch database.dialect {
         case .first where isForAdministrator:
             headers["Content-Disposition"] =
-                PartHeaders.attachment(
-                    attachment.name,
-                    contentType: nil
-                )["Content-Disposition"]
+                PartHeaders.attachment(attachment.name, contentType: nil)["Content-Disposition"]
         case .third where isForAdministrator || attachment.isActive:
             headers["Content-Disposition"] = "attachment"
         default: break
@@ -107,10 +99,7 @@ extension RouteCall {
         try await write(.delete(parameter("attachment")), status: 200)
     }
 
-    private func write(
-        _ change: SyncDatabase.AttachmentChange,
-        status: Int
-    ) async throws(Refusal) {
+    private func write(_ change: SyncDatabase.AttachmentChange, status: Int) async throws(Refusal) {
         let id = parameter("doc")
         let sent = try await database.document(
             change,

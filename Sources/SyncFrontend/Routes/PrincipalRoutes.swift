@@ -114,10 +114,7 @@ extension RouteCall {
         if key == .guest {
             guard database.dialect == .third else { throw .missing }
             let name = PrincipalConfiguration.guestName
-            throw Refusal(
-                405,
-                "The \(name) user cannot be deleted. Only disabled via an update."
-            )
+            throw Refusal(405, "The \(name) user cannot be deleted. Only disabled via an update.")
         }
         guard await database.delete(key) else { throw .missing }
         exchange.answer(200)

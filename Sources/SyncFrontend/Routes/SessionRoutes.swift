@@ -77,10 +77,7 @@ extension RouteCall {
     /// Makes a session of the user whose name and password the body has, else of the request's user.
     ///
     /// - Throws: `Refusal` 400, 401, 413 or 415.
-    fileprivate func logIn(
-        _ policy: CrossOriginPolicy?,
-        isSecure: Bool
-    ) async throws(Refusal) {
+    fileprivate func logIn(_ policy: CrossOriginPolicy?, isSecure: Bool) async throws(Refusal) {
         try validateOrigin(policy)
         var named: Principal?
         var mistake: Refusal?
@@ -99,9 +96,7 @@ extension RouteCall {
         let isOneTime = database.dialect == .third && query.bool("one_time")
         let session = try await database.createSession(
             of: user,
-            seconds: Int(
-                isOneTime ? LoginSession.oneTimeSeconds : LoginSession.defaultSeconds
-            ),
+            seconds: Int(isOneTime ? LoginSession.oneTimeSeconds : LoginSession.defaultSeconds),
             isOneTime: isOneTime
         )
         RouteCall.setCookie(session, exchange, database: database, isSecure: isSecure)

@@ -118,11 +118,7 @@ extension Gateway {
         return text
     }
 
-    private static func header(
-        _ name: String,
-        _ help: String,
-        isCounter: Bool = false
-    ) -> String {
+    private static func header(_ name: String, _ help: String, isCounter: Bool = false) -> String {
         let type = isCounter ? "counter" : "gauge"
         return "# HELP divan_gateway_\(name) \(help)\n# TYPE divan_gateway_\(name) \(type)\n"
     }

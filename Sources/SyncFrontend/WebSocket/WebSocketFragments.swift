@@ -22,9 +22,7 @@ struct WebSocketFragments {
     /// The frames of an unfinished message; nil between two messages.
     private var joined: (isText: Bool, bytes: ByteBuffer)?
 
-    init(bytesMax: Int) {
-        self.bytesMax = bytesMax
-    }
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
 
     mutating func add(_ frame: WebSocketFrame) -> Outcome {
         guard frame.maskKey != nil, !frame.rsv1, !frame.rsv2, !frame.rsv3 else {

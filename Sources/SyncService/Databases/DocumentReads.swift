@@ -209,10 +209,7 @@ extension SyncDatabase {
     // MARK: Attachments
 
     /// Reads bytes of an attachment's content, as it is stored; nil if it is not.
-    package func content(
-        of attachment: StoredAttachment,
-        _ range: Range<Int>
-    ) async -> [UInt8]? {
+    package func content(of attachment: StoredAttachment, _ range: Range<Int>) async -> [UInt8]? {
         await stores.blobs.read(attachment.digest, range)
     }
 

@@ -73,9 +73,7 @@ package struct SentDocument: Sendable {
 }
 
 extension Refusal {
-    package init(_ refusal: RequestRefusal) {
-        self.init(refusal.status, refusal.reason)
-    }
+    package init(_ refusal: RequestRefusal) { self.init(refusal.status, refusal.reason) }
 }
 
 extension SyncDatabase {
@@ -230,10 +228,7 @@ extension SyncDatabase {
     /// Writes a checkpoint.
     ///
     /// - Throws: `Refusal` 400, 404, 409 or 507.
-    package func putLocal(
-        _ id: String,
-        _ body: JSONValue
-    ) async throws(Refusal) -> LocalDocument {
+    package func putLocal(_ id: String, _ body: JSONValue) async throws(Refusal) -> LocalDocument {
         while true {
             let stored = await storedLocal(id)
             switch LocalDocument.put(body, existing: stored?.document) {

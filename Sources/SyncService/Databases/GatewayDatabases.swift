@@ -48,11 +48,7 @@ package final class GatewayDatabases: @unchecked Sendable {  // tidy:allow belon
         ///   - scripts: Runs sync functions, on the lane of the databases.
         ///   - passwords: Verifies passwords.
         ///   - passwordLane: Where credentials are derived.
-        package init(
-            scripts: ScriptPool,
-            passwords: PasswordVerifier,
-            passwordLane: any Lane
-        ) {
+        package init(scripts: ScriptPool, passwords: PasswordVerifier, passwordLane: any Lane) {
             self.scripts = scripts
             self.passwords = passwords
             self.passwordLane = passwordLane

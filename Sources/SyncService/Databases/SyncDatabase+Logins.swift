@@ -53,9 +53,7 @@ extension SyncDatabase {
         _ key: PrincipalKey
     ) async -> Bool {
         let password = Array(offered.password.utf8)
-        if user != nil, let plain = unhashed[key] {
-            return areEqualInConstantTime(plain, password)
-        }
+        if user != nil, let plain = unhashed[key] { return areEqualInConstantTime(plain, password) }
         if let user, user.credentials.isEmpty {
             return password.isEmpty && configuration.principals.allowsEmptyPassword
                 && user.passwordStamp != 0
@@ -102,10 +100,7 @@ extension SyncDatabase {
         case .ended: _ = await stores.sides.remove(Self.sessionKey(id), version: version)
         case .disabled: break
         }
-        return await accepted(
-            order.decide(session: user, guest: await guest()),
-            renewed: renewed
-        )
+        return await accepted(order.decide(session: user, guest: await guest()), renewed: renewed)
     }
 
     /// Creates a session of a user.

@@ -59,10 +59,7 @@ extension SyncDatabase {
     }
 
     /// `PATCH` of a user or a role.
-    package func change(
-        _ patch: PrincipalPatch,
-        _ key: PrincipalKey
-    ) async -> PrincipalOutcome {
+    package func change(_ patch: PrincipalPatch, _ key: PrincipalKey) async -> PrincipalOutcome {
         await change(key) { rules, existing, _ in rules.decide(patch, existing: existing) }
     }
 

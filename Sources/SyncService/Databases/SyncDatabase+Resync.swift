@@ -72,9 +72,7 @@ extension SyncDatabase {
 
     /// - Throws: `Refusal` 400 if none runs.
     package func stopResync() throws(Refusal) {
-        guard state == Self.resyncing else {
-            throw Refusal(400, "Database _resync is not running")
-        }
+        guard state == Self.resyncing else { throw Refusal(400, "Database _resync is not running") }
         resync.status = .stopped
     }
 

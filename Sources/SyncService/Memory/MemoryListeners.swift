@@ -13,9 +13,7 @@ final class MemoryListeners: @unchecked Sendable {  // tidy:allow belongs to its
     /// Many clients of one user, as those without a login are, wake for the same page.
     private var last: (request: FeedRequest, scope: FeedScope, page: FeedPage)?
 
-    init(on lane: any Lane) {
-        self.lane = lane
-    }
+    init(on lane: any Lane) { self.lane = lane }
 
     /// Wakes the listeners of topics, behind the work that is posted now.
     func notify(_ topics: [Subscriptions.Topic]) {

@@ -81,11 +81,7 @@ extension MemoryStore: RevisionReads {
         notify(changed.map { .principal($0) })
     }
 
-    private func record(
-        _ metadata: DocumentMetadata,
-        _ id: [UInt8],
-        changed: Set<PrincipalKey>
-    ) {
+    private func record(_ metadata: DocumentMetadata, _ id: [UInt8], changed: Set<PrincipalKey>) {
         guard let winner = metadata.tree.winner else { return }
         var flags: LogRow.Flags = []
         if winner.isDeleted { flags.insert(.deleted) }

@@ -55,9 +55,7 @@ package enum CalendarTime {
             let offset = fields.zone(), fields.isAtEnd
         else { return nil }
         guard year >= 1_970, 1...12 ~= month, 1...31 ~= day, hour < 24, minute < 60, second < 61
-        else {
-            return nil
-        }
+        else { return nil }
         let days = days(year: year, month: month, day: day)
         guard civil(days: days).day == day else { return nil }
         return days * daySeconds + hour * 3_600 + minute * 60 + second - offset
@@ -91,9 +89,7 @@ package enum CalendarTime {
         let text: ByteView
         private var offset = 0
 
-        init(text: ByteView) {
-            self.text = text
-        }
+        init(text: ByteView) { self.text = text }
 
         var isAtEnd: Bool { offset == text.count }
 

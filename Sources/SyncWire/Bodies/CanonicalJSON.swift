@@ -78,10 +78,7 @@ package enum CanonicalJSON {
     /// The index of a request's JSON.
     ///
     /// - Throws: `.badJSON` or `.tooDeep`.
-    static func index(
-        _ json: ByteView,
-        numbers: Numbers
-    ) throws(RequestRefusal) -> JSONIndex {
+    static func index(_ json: ByteView, numbers: Numbers) throws(RequestRefusal) -> JSONIndex {
         do {
             return try JSONIndex(json, depthMax: SyncLimits.depthMax, numbers: numbers)
         } catch {

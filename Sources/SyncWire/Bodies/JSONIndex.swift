@@ -50,11 +50,7 @@ struct JSONIndex {
     /// Indexes `text`, one JSON value, nested at most `depthMax` deep.
     ///
     /// - Throws: `.notJSON` for any other text and for numbers beyond a double that have to be doubles, `.tooDeep`.
-    init(
-        _ text: ByteView,
-        depthMax: Int,
-        numbers: CanonicalJSON.Numbers
-    ) throws(Failure) {
+    init(_ text: ByteView, depthMax: Int, numbers: CanonicalJSON.Numbers) throws(Failure) {
         guard text.count <= SyncLimits.bulkBytesMax else { throw .notJSON }
         self.text = text
         var pass = Pass(text: text, depthMax: depthMax, numbers: numbers)

@@ -88,9 +88,7 @@ extension ConfigurationTree {
     fileprivate struct Parser {
         private var scanner: JSONScanner
 
-        init(scanner: JSONScanner) {
-            self.scanner = scanner
-        }
+        init(scanner: JSONScanner) { self.scanner = scanner }
 
         mutating func parseText() -> Result<ConfigurationTree, Unexpected> {
             do throws(Unexpected) {

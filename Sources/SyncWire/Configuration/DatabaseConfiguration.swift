@@ -184,9 +184,7 @@ extension DatabaseConfiguration.Principals {
         var users = try PrincipalConfiguration.list("users", &reader)
         if let guest = try reader.section("guest") {
             users.removeAll { $0.name == PrincipalConfiguration.guestName }
-            users.append(
-                try PrincipalConfiguration(name: PrincipalConfiguration.guestName, guest)
-            )
+            users.append(try PrincipalConfiguration(name: PrincipalConfiguration.guestName, guest))
         }
         self.users = users
         roles = try PrincipalConfiguration.list("roles", &reader)

@@ -7,12 +7,7 @@ package struct CrossOriginPolicy: Hashable, Sendable {
     package let headers: [String]
     package let maxAgeSeconds: Int
 
-    package init(
-        origins: [String],
-        loginOrigins: [String],
-        headers: [String],
-        maxAgeSeconds: Int
-    ) {
+    package init(origins: [String], loginOrigins: [String], headers: [String], maxAgeSeconds: Int) {
         self.origins = origins
         self.loginOrigins = loginOrigins
         self.headers = headers

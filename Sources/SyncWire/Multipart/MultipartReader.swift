@@ -90,10 +90,7 @@ package final class MultipartReader {
     /// Reads the next chunk of the body and delivers the events that it completes.
     ///
     /// - Throws: `.headersTooLarge`, `.badHeader`, `.tooManyParts`; afterwards the reader is not usable.
-    package func read(
-        _ chunk: ByteView,
-        _ deliver: (Event) -> Void
-    ) throws(MultipartFailure) {
+    package func read(_ chunk: ByteView, _ deliver: (Event) -> Void) throws(MultipartFailure) {
         guard state != .ended else { return }
         buffer.append(chunk)
         var consumed = 0

@@ -100,9 +100,7 @@ package struct PartHeaders: Equatable, Sendable {
 
     package let fields: [(name: String, value: String)]
 
-    package init(_ fields: [(name: String, value: String)] = []) {
-        self.fields = fields
-    }
+    package init(_ fields: [(name: String, value: String)] = []) { self.fields = fields }
 
     /// Parses lines, each with a CRLF before it.
     ///

@@ -63,10 +63,7 @@ package final class BulkDocumentsReader {
     ///
     /// - Throws: `.badJSON`, `.documentTooLarge`, `.tooMany("docs")` for a body above
     ///   `SyncLimits.bulkBytesMax`; afterwards the reader is not usable.
-    package func read(
-        _ chunk: ByteView,
-        _ deliver: (ByteView) -> Void
-    ) throws(RequestRefusal) {
+    package func read(_ chunk: ByteView, _ deliver: (ByteView) -> Void) throws(RequestRefusal) {
         totalCount += chunk.count
         guard totalCount <= SyncLimits.bulkBytesMax else { throw .tooMany("docs") }
         var offset = 0

@@ -194,9 +194,7 @@ package struct DocumentQuery: Equatable, Sendable {
         _ query: URLParameters
     ) throws(RequestRefusal) -> [String]? {
         guard let text = query[name], !text.isEmpty, text != "null" else { return nil }
-        guard let strings = try RevisionList.parse(text, named: name) else {
-            throw .badList(name)
-        }
+        guard let strings = try RevisionList.parse(text, named: name) else { throw .badList(name) }
         return strings
     }
 }

@@ -122,9 +122,7 @@ extension ChannelLog {
         of scope: FeedScope,
         documents: [[UInt8]]?
     ) -> FeedPage {
-        if let documents {
-            return FeedPage(documents: documents, request, of: scope, from: self)
-        }
+        if let documents { return FeedPage(documents: documents, request, of: scope, from: self) }
         return FeedPage(request, of: scope, from: self)
     }
 }

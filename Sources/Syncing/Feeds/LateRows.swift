@@ -13,12 +13,7 @@ struct LateRows<Source: ChannelSource> {
     private var granted: [LogCursor<Source>]
     private var lost: [LogCursor<Source>]
 
-    init(
-        _ trigger: FeedTrigger,
-        _ request: FeedRequest,
-        scope: FeedScope,
-        source: Source
-    ) {
+    init(_ trigger: FeedTrigger, _ request: FeedRequest, scope: FeedScope, source: Source) {
         self.trigger = trigger
         self.request = request
         self.scope = scope

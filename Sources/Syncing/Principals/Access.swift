@@ -71,10 +71,6 @@ package struct Access: Hashable, Sendable {
 
     /// The user of a sync function's claims.
     package func syncUser(_ key: PrincipalKey) -> SyncUser {
-        SyncUser(
-            name: key.name,
-            roles: Set(roles.names),
-            channels: Set(allChannels.names)
-        )
+        SyncUser(name: key.name, roles: Set(roles.names), channels: Set(allChannels.names))
     }
 }
