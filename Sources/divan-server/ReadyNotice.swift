@@ -4,48 +4,9 @@ import Server
 
 /// The line on standard output by which the parent process learns that the node serves.
 enum ReadyNotice {
-    private struct Line: Encodable {
-        var event = "ready"
-        let kv: UInt16
-        let kvTLS: UInt16?
-        let admin: UInt16
-        let adminTLS: UInt16?
-        let views: UInt16?
-        let viewsTLS: UInt16?
-        let memcached: UInt16?
-        /// The path of the file with the token for the first change; nil if the node has a cluster.
-        let initToken: String?
-        let ms: UInt64
-
-        private enum CodingKeys: String, CodingKey {
-            case event
-            case kv
-            case kvTLS = "kv_tls"
-            case admin
-            case adminTLS = "admin_tls"
-            case views
-            case viewsTLS = "views_tls"
-            case memcached
-            case initToken
-            case ms
-        }
-
-        /// Encodes a missing listener as null, so that every line has the same fields.
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(event, forKey: .event)
-            try container.encode(kv, forKey: .kv)
-            try container.encode(kvTLS, forKey: .kvTLS)
-            try container.encode(admin, forKey: .admin)
-            try container.encode(adminTLS, forKey: .adminTLS)
-            try container.encode(views, forKey: .views)
-            try container.encode(viewsTLS, forKey: .viewsTLS)
-            try container.encode(memcached, forKey: .memcached)
-            try container.encode(initToken, forKey: .initToken)
-            try container.encode(ms, forKey: .ms)
-        }
-    }
-
+    /// Writes the line.
+    ///
+    /// `initToken` is the path of the file with the token for the first change; nil if the node has a cluster.
     static func write(
         _ addresses: Node.Addresses,
         _ ports: Node.HTTPPorts,
@@ -53,22 +14,23 @@ enum ReadyNotice {
         startedNanoseconds: UInt64
     ) {
         let now = ProcessStart.nowNanoseconds
-        let line = Line(
-            kv: addresses.kv.port,
-            kvTLS: addresses.kvTLS?.port,
-            admin: ports.admin,
-            adminTLS: ports.adminTLS,
-            views: ports.views,
-            viewsTLS: ports.viewsTLS,
-            memcached: addresses.memcached?.port,
-            initToken: initToken,
-            ms: (now - min(startedNanoseconds, now)) / 1_000_000
-        )
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let json = try? encoder.encode(line) else {
-            preconditionFailure("numbers and a word can be encoded")
-        }
+        // A missing listener is null, so that every line has the same fields.
+        let members: [String: Any?] = [
+            "event": "ready",
+            "kv": addresses.kv.port,
+            "kv_tls": addresses.kvTLS?.port,
+            "admin": ports.admin,
+            "admin_tls": ports.adminTLS,
+            "views": ports.views,
+            "views_tls": ports.viewsTLS,
+            "memcached": addresses.memcached?.port,
+            "initToken": initToken,
+            "ms": (now - min(startedNanoseconds, now)) / 1_000_000,
+        ]
+        let object = members.mapValues { $0 ?? NSNull() }
+        let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
+        guard let json = try? JSONSerialization.data(withJSONObject: object, options: options)
+        else { preconditionFailure("numbers and a word can be encoded") }
         FileHandle.standardOutput.write(json + Data("\n".utf8))
     }
 }
