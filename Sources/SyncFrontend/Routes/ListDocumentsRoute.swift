@@ -6,20 +6,11 @@ internal import SyncWire
 /// Answers `_all_docs`.
 extension RouteCall {
     func listDocuments() async throws(Refusal) {
-        var keys: ByteWriter?
-        if request.method == "POST" {
-            try exchange.requireJSONType()
-            keys = try await body()
-        }
-        let asked: AllDocumentsRequest
-        if let keys {
-            asked = try Refusal.parsing(keys) { (keys) throws(RequestRefusal) in
-                try AllDocumentsRequest(query: query, body: keys)
-            }
-        } else {
-            asked = try Refusal.parsing { () throws(RequestRefusal) in
-                try AllDocumentsRequest(query: query, body: nil)
-            }
+        let isPost = request.method == "POST"
+        if isPost { try exchange.requireJSONType() }
+        let keys = isPost ? try await body() : ByteWriter(capacity: 0)
+        let asked = try Refusal.parsing(keys) { (keys) throws(RequestRefusal) in
+            try AllDocumentsRequest(query: query, body: isPost ? keys : nil)
         }
         let sequence = database.announcedSequence
         exchange.begin(200, ["Content-Type": "application/json"])

@@ -8,6 +8,16 @@ extension RouteCall {
     private struct Item {
         let asked: BulkGetRequest.Item
         let results: [Result<ReadRevision, Refusal>]
+
+        func append(_ refusal: Refusal, to output: ByteWriter) {
+            ErrorAnswer.appendRow(
+                document: asked.id ?? "",
+                revision: asked.revision,
+                status: refusal.status,
+                reason: refusal.reason,
+                to: output
+            )
+        }
     }
 
     func readDocuments() async throws(Refusal) {
@@ -50,15 +60,7 @@ extension RouteCall {
                     switch result {
                     case .success(let found): try await writer.writeItem(found, to: &list)
                     case .failure(let refusal):
-                        writer.writeError(to: &list) { output in
-                            ErrorAnswer.appendRow(
-                                document: item.asked.id ?? "",
-                                revision: item.asked.revision,
-                                status: refusal.status,
-                                reason: refusal.reason,
-                                to: output
-                            )
-                        }
+                        writer.writeError(to: &list) { item.append(refusal, to: $0) }
                     }
                 }
             }
@@ -112,13 +114,7 @@ extension RouteCall {
             output.append(await writer.json(found))
         case .failure(let refusal):
             output.append("{\"error\":")
-            ErrorAnswer.appendRow(
-                document: item.asked.id ?? "",
-                revision: item.asked.revision,
-                status: refusal.status,
-                reason: refusal.reason,
-                to: output
-            )
+            item.append(refusal, to: output)
         }
         output.append("}")
     }

@@ -154,18 +154,11 @@ struct ConfigurationReader {
     }
 
     /// The whole object as JSON.
-    var text: [UInt8] {
-        let output = ByteWriter()
-        tree.append(to: output)
-        return output.bytes
-    }
+    var text: [UInt8] { tree.text }
 
     /// The value as JSON, for settings that another module reads; nil if the key is absent.
     mutating func json(_ key: String) -> [UInt8]? {
-        guard let value = value(key) else { return nil }
-        let output = ByteWriter()
-        value.append(to: output)
-        return output.bytes
+        value(key)?.text
     }
 
     /// Reports the keys that were not read: those in `ignored` as without effect, the others as unknown.

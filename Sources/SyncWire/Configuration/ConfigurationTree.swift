@@ -200,8 +200,15 @@ extension ConfigurationTree {
 }
 
 extension ConfigurationTree {
+    /// The value as JSON without blanks, members in their order.
+    var text: [UInt8] {
+        let output = ByteWriter()
+        append(to: output)
+        return output.bytes
+    }
+
     /// Appends the value as JSON without blanks, members in their order.
-    func append(to output: ByteWriter) {
+    private func append(to output: ByteWriter) {
         switch kind {
         case .null: output.append("null")
         case .bool(let claim): output.append(claim ? "true" : "false")

@@ -324,10 +324,8 @@ package struct PrincipalConfiguration: Equatable, Sendable {
         _ key: String,
         _ reader: inout ConfigurationReader
     ) throws(ConfigurationMistake) -> [PrincipalConfiguration] {
-        var principals: [PrincipalConfiguration] = []
-        for (name, section) in try reader.sections(key) {
-            principals.append(try PrincipalConfiguration(name: name, section))
+        try reader.sections(key).map { (section) throws(ConfigurationMistake) in
+            try PrincipalConfiguration(name: section.name, section.reader)
         }
-        return principals
     }
 }

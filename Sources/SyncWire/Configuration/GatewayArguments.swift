@@ -107,6 +107,26 @@ private struct GatewayFlag: Sendable {
         /// With the form of a value; the setter returns whether the value has it.
         case value(String, @Sendable (inout GatewayArguments, String) -> Bool)
         case refused(String)
+
+        /// A text that is not empty.
+        static func text(
+            _ expected: String,
+            _ path: any WritableKeyPath<GatewayArguments, String> & Sendable
+        ) -> Use {
+            .value(expected) { arguments, value in
+                arguments[keyPath: path] = value
+                return !value.isEmpty
+            }
+        }
+
+        static func address(
+            _ path: any WritableKeyPath<GatewayArguments, ListenAddress?> & Sendable
+        ) -> Use {
+            .value(ListenAddress.expected) { arguments, value in
+                arguments[keyPath: path] = ListenAddress(value)
+                return arguments[keyPath: path] != nil
+            }
+        }
     }
 
     let names: [String]
@@ -142,42 +162,27 @@ private struct GatewayFlag: Sendable {
         GatewayFlag(
             "interface",
             help: "address of the public port (:4984)",
-            .value(ListenAddress.expected) { arguments, value in
-                arguments.publicAddress = ListenAddress(value)
-                return arguments.publicAddress != nil
-            }
+            .address(\.publicAddress)
         ),
         GatewayFlag(
             "adminInterface",
             help: "address of the administration port (127.0.0.1:4985)",
-            .value(ListenAddress.expected) { arguments, value in
-                arguments.adminAddress = ListenAddress(value)
-                return arguments.adminAddress != nil
-            }
+            .address(\.adminAddress)
         ),
         GatewayFlag(
             "url",
             help: "server of the database, only without a FILE (walrus:, which is memory)",
-            .value("walrus:") { arguments, value in
-                arguments.database.server = value
-                return !value.isEmpty
-            }
+            .text("walrus:", \.database.server)
         ),
         GatewayFlag(
             "pool",
             help: "pool of the server, only without a FILE (default)",
-            .value("a name") { arguments, value in
-                arguments.database.pool = value
-                return !value.isEmpty
-            }
+            .text("a name", \.database.pool)
         ),
         GatewayFlag(
             "bucket",
             help: "bucket of the database, only without a FILE (sync_gateway)",
-            .value("a name") { arguments, value in
-                arguments.database.bucket = value
-                return !value.isEmpty
-            }
+            .text("a name", \.database.bucket)
         ),
         GatewayFlag(
             "dbname",

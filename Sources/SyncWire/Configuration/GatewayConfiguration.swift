@@ -113,11 +113,10 @@ package struct GatewayConfiguration: Equatable, Sendable {
         http = try HTTP(&reader, &api)
         cluster = try Cluster.find(&reader)
         extensions = Extensions(&reader)
-        var databases: [DatabaseConfiguration] = []
-        for (name, section) in try reader.sections("databases") {
-            databases.append(try DatabaseConfiguration(name: name, section))
+        databases = try reader.sections("databases").map {
+            (section) throws(ConfigurationMistake) in
+            try DatabaseConfiguration(name: section.name, section.reader)
         }
-        self.databases = databases
         try api?.finish(ignoring: ConfigurationKeys.api)
         try reader.finish(ignoring: ConfigurationKeys.file)
         notices = context.notices
