@@ -145,3 +145,47 @@ extension TestWorld {
         return client
     }
 }
+
+extension TestWorld {
+    /// A restarted node whose documents are not read before the lane "reader" is released.
+    static func reopened(_ directory: String) throws -> TestWorld {
+        let world = TestWorld(directory: directory)
+        world.lanes.hold("reader")
+        try world.service.open(settings("guests", .persistent))
+        return world
+    }
+}
+
+extension Ask {
+    /// A path of a sub-document lookup.
+    static func path(_ opcode: UInt8, _ flags: UInt8, _ path: String) -> [UInt8] {
+        [opcode, flags] + big(UInt16(path.utf8.count)) + Array(path.utf8)
+    }
+
+    /// A path of a sub-document mutation.
+    static func path(
+        _ opcode: UInt8,
+        _ flags: UInt8,
+        _ path: String,
+        _ value: String
+    ) -> [UInt8] {
+        [opcode, flags] + big(UInt16(path.utf8.count)) + big(UInt32(value.utf8.count))
+            + Array(path.utf8) + Array(value.utf8)
+    }
+}
+
+extension Reply {
+    /// The statuses and texts in the answer of a sub-document lookup.
+    var lookupResults: [String] {
+        var rest = value[...]
+        var found: [String] = []
+        while rest.count >= 6 {
+            let status = rest.prefix(2).reduce(0) { $0 << 8 | Int($1) }
+            let count = rest.dropFirst(2).prefix(4).reduce(0) { $0 << 8 | Int($1) }
+            let text = String(decoding: rest.dropFirst(6).prefix(count), as: UTF8.self)
+            found.append(status == 0 ? text : String(status, radix: 16))
+            rest = rest.dropFirst(6 + count)
+        }
+        return found
+    }
+}

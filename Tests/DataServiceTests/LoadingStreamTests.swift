@@ -22,14 +22,6 @@ import Wire
 
     deinit { TestWorld.remove(directory) }
 
-    /// A restarted node whose documents are not read before the lane "reader" is released.
-    private func reopened() throws -> TestWorld {
-        let world = TestWorld(directory: directory)
-        world.lanes.hold("reader")
-        try world.service.open(TestWorld.settings("guests", .persistent))
-        return world
-    }
-
     private func producer(_ world: TestWorld, noopSeconds: Int? = nil) -> Client {
         let client = world.client(of: "guests")
         let open = frame(.dcpOpen, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1)))
@@ -67,7 +59,7 @@ import Wire
 
     @Test func streamRequestedDuringLoadingIsOpenedAfterIt() throws {
         try #require(vBucket("a") != vBucket("b"))
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = producer(world)
         client.send(streamRequest("a", opaque: 1) + streamRequest("b", opaque: 2))
         client.settle()
@@ -82,7 +74,7 @@ import Wire
     }
 
     @Test func streamRequestsThatWaitTooLongAreRefusedTogether() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = producer(world)
         client.send(streamRequest("a", opaque: 1) + streamRequest("b", opaque: 2))
         pass(seconds: 4, world, client)
@@ -105,7 +97,7 @@ import Wire
     }
 
     @Test func refusalOfStreamRequestDuringLoadingHasNoMap() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let map = RenderedConfiguration(epoch: 1, revision: 1, json: Array("{\"rev\":1}".utf8))
         world.service.publish(map, ofBucket: "guests")
         let client = producer(world)
@@ -119,7 +111,7 @@ import Wire
     }
 
     @Test func noopAnsweredBehindWaitingStreamRequestCounts() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = producer(world, noopSeconds: 1)
         client.send(streamRequest("a", opaque: 1))
         pass(seconds: 4, world, client)
@@ -139,7 +131,7 @@ import Wire
     }
 
     @Test func waitingStreamRequestIsAnsweredWhenBucketIsDeleted() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = producer(world)
         client.send(streamRequest("a", opaque: 1))
         client.settle()

@@ -18,20 +18,6 @@ import Vocabulary
 
     // MARK: Requests
 
-    private static func path(_ opcode: UInt8, _ flags: UInt8, _ path: String) -> [UInt8] {
-        [opcode, flags] + big(UInt16(path.utf8.count)) + Array(path.utf8)
-    }
-
-    private static func path(
-        _ opcode: UInt8,
-        _ flags: UInt8,
-        _ path: String,
-        _ value: String
-    ) -> [UInt8] {
-        [opcode, flags] + big(UInt16(path.utf8.count)) + big(UInt32(value.utf8.count))
-            + Array(path.utf8) + Array(value.utf8)
-    }
-
     private static func lookUp(_ key: String, flags: UInt8 = 0, _ paths: [UInt8]...) -> [UInt8] {
         Ask.on(0xd0, key, paths.flatMap { $0 }, extras: flags == 0 ? [] : [flags])
     }
@@ -45,20 +31,6 @@ import Vocabulary
     ) -> [UInt8] {
         let extras = flags == 0 ? [] : [flags]
         return Ask.on(0xd1, key, paths.flatMap { $0 }, extras: extras, 0, cas, framing: framing)
-    }
-
-    /// The statuses and texts in the answer of a lookup.
-    private static func results(_ reply: Reply) -> [String] {
-        var rest = reply.value[...]
-        var found: [String] = []
-        while rest.count >= 6 {
-            let status = rest.prefix(2).reduce(0) { $0 << 8 | Int($1) }
-            let count = rest.dropFirst(2).prefix(4).reduce(0) { $0 << 8 | Int($1) }
-            let text = String(decoding: rest.dropFirst(6).prefix(count), as: UTF8.self)
-            found.append(status == 0 ? text : String(status, radix: 16))
-            rest = rest.dropFirst(6 + count)
-        }
-        return found
     }
 
     private func one(_ client: Client, _ request: [UInt8]) throws -> Reply {
@@ -93,8 +65,8 @@ import Vocabulary
             Self.mutate(
                 "k",
                 flags: 2,
-                Self.path(0xc8, 0x04, "_sync", #"{"rev":"1"}"#),
-                Self.path(0x01, 0, "", #"{"n":1}"#)
+                Ask.path(0xc8, 0x04, "_sync", #"{"rev":"1"}"#),
+                Ask.path(0x01, 0, "", #"{"n":1}"#)
             )
         )
         #expect(made.status == 0 && made.value == [] && made.extras.count == 16)
@@ -102,22 +74,22 @@ import Vocabulary
             client,
             Self.lookUp(
                 "k",
-                Self.path(0xc5, 0x04, "_sync.rev"),
-                Self.path(0xc5, 0x04, "$document.CAS"),
-                Self.path(0xc5, 0, "x"),
-                Self.path(0x00, 0, "")
+                Ask.path(0xc5, 0x04, "_sync.rev"),
+                Ask.path(0xc5, 0x04, "$document.CAS"),
+                Ask.path(0xc5, 0, "x"),
+                Ask.path(0x00, 0, "")
             )
         )
         let digits = String(made.cas, radix: 16)
         let cas = String(repeating: "0", count: 16 - digits.count) + digits
         #expect(read.status == 0xcc && read.cas == made.cas)
-        #expect(Self.results(read) == [#""1""#, "\"0x\(cas)\"", "c0", #"{"n":1}"#])
+        #expect(read.lookupResults == [#""1""#, "\"0x\(cas)\"", "c0", #"{"n":1}"#])
         let failed = try one(
             client,
             Self.mutate(
                 "k",
-                Self.path(0xc8, 0, "a", "1"),
-                Self.path(0xc7, 0, "n", "1")
+                Ask.path(0xc8, 0, "a", "1"),
+                Ask.path(0xc7, 0, "n", "1")
             )
         )
         #expect(failed.status == 0xcc && failed.value == [1, 0, 0xc9] && failed.cas == 0)
@@ -133,10 +105,10 @@ import Vocabulary
             Self.mutate(
                 "k",
                 flags: 1,
-                Self.path(0xc8, 0x14, "cas", #""${Mutation.CAS}""#),
-                Self.path(0xc8, 0x14, "seqno", #""${Mutation.seqno}""#),
-                Self.path(0xc8, 0x14, "sum", #""${Mutation.value_crc32c}""#),
-                Self.path(0x01, 0, "", "123456789")
+                Ask.path(0xc8, 0x14, "cas", #""${Mutation.CAS}""#),
+                Ask.path(0xc8, 0x14, "seqno", #""${Mutation.seqno}""#),
+                Ask.path(0xc8, 0x14, "sum", #""${Mutation.value_crc32c}""#),
+                Ask.path(0x01, 0, "", "123456789")
             )
         )
         func text(_ bytes: [UInt8]) -> String {
@@ -147,13 +119,13 @@ import Vocabulary
             client,
             Self.lookUp(
                 "k",
-                Self.path(0xc5, 0x04, "cas"),
-                Self.path(0xc5, 0x04, "seqno"),
-                Self.path(0xc5, 0x04, "sum")
+                Ask.path(0xc5, 0x04, "cas"),
+                Ask.path(0xc5, 0x04, "seqno"),
+                Ask.path(0xc5, 0x04, "sum")
             )
         )
         #expect(
-            Self.results(read) == [
+            read.lookupResults == [
                 text(big(made.cas).reversed()), text(Array(made.extras.suffix(8))),
                 #""0xe3069283""#,
             ]
@@ -162,31 +134,31 @@ import Vocabulary
 
     @Test func tombstoneIsAccessedOnlyOnRequest() throws {
         let client = try open()
-        let attribute = Self.path(0xc8, 0x04, "_sync", "1")
+        let attribute = Ask.path(0xc8, 0x04, "_sync", "1")
         _ = try one(client, Self.mutate("k", flags: 1, attribute))
-        let deleted = try one(client, Self.mutate("k", Self.path(0x04, 0, "", "")))
+        let deleted = try one(client, Self.mutate("k", Ask.path(0x04, 0, "", "")))
         #expect(deleted.status == 0)
-        let path = Self.path(0xc5, 0x04, "_sync")
+        let path = Ask.path(0xc5, 0x04, "_sync")
         #expect(try one(client, Self.lookUp("k", path)).status == 1)
-        let read = try one(client, Self.lookUp("k", flags: 4, path, Self.path(0x00, 0, "")))
+        let read = try one(client, Self.lookUp("k", flags: 4, path, Ask.path(0x00, 0, "")))
         #expect(read.status == 0xd3 && read.cas == deleted.cas)
-        #expect(Self.results(read) == ["1", "c0"])
+        #expect(read.lookupResults == ["1", "c0"])
         #expect(try one(client, Self.lookUp("k", flags: 4, path)).status == 0xcd)
         let changed = try one(
             client,
-            Self.mutate("k", flags: 4, cas: deleted.cas, Self.path(0xc8, 0x04, "_sync", "2"))
+            Self.mutate("k", flags: 4, cas: deleted.cas, Ask.path(0xc8, 0x04, "_sync", "2"))
         )
         #expect(changed.status == 0xcd)
         let stale = Self.mutate("k", flags: 4, cas: deleted.cas, attribute)
         #expect(try one(client, stale).status == 2)
         let failed = try one(
             client,
-            Self.mutate("k", flags: 4, Self.path(0xca, 0x04, "none", "1"))
+            Self.mutate("k", flags: 4, Ask.path(0xca, 0x04, "none", "1"))
         )
         #expect(failed.status == 0xcc && failed.value == [0, 0, 0xc0])
         // A document that is added on a tombstone has none of its attributes.
-        _ = try one(client, Self.mutate("k", flags: 2, Self.path(0x01, 0, "", "{}")))
-        #expect(try Self.results(one(client, Self.lookUp("k", path))) == ["c0"])
+        _ = try one(client, Self.mutate("k", flags: 2, Ask.path(0x01, 0, "", "{}")))
+        #expect(try one(client, Self.lookUp("k", path)).lookupResults == ["c0"])
         // A document that may be made is made whatever the CAS is.
         let gone = try one(client, Ask.on(0x04, "k"))
         #expect(try one(client, Self.mutate("k", cas: gone.cas, attribute)).status == 1)
@@ -200,7 +172,7 @@ import Vocabulary
         let client = try open()
         let document = isLarge ? Self.largeDocument(1) : #"{"n":1}"#
         let set = try one(client, Ask.set("k", document))
-        let path = Self.path(0xc5, 0, "n")
+        let path = Ask.path(0xc5, 0, "n")
         func status(cas: UInt64) throws -> UInt16 {
             try one(client, Ask.on(0xd0, "k", path, extras: [], 0, cas)).status
         }
@@ -212,7 +184,7 @@ import Vocabulary
         let client = try open()
         _ = try one(client, Ask.set("k", #"{"n":1}"#))
         for (opcode, path) in [
-            (0xd0, Self.path(0xc5, 0, "n")), (0xd1, Self.path(0xc8, 0, "n", "2")),
+            (0xd0, Ask.path(0xc5, 0, "n")), (0xd1, Ask.path(0xc8, 0, "n", "2")),
         ] as [(UInt8, [UInt8])] {
             let request = Ask.on(opcode, "k", path, extras: [], 0, datatype: 1)
             #expect(try one(client, request).status == 4)
@@ -225,7 +197,7 @@ import Vocabulary
         let client = try open(type)
         _ = try one(client, Ask.set("k", "{}"))
         let gone = try one(client, Ask.on(0x04, "k"))
-        let stage = [Self.path(0xc8, 0x04, "txn", #"{"op":{"stgd":{"a":1}}}"#)]
+        let stage = [Ask.path(0xc8, 0x04, "txn", #"{"op":{"stgd":{"a":1}}}"#)]
         let creates: UInt8 = 0x0c
         let added = Ask.on(0xd1, "k", stage.flatMap { $0 }, extras: [creates | 2])
         #expect(try one(client, added).status == 2)
@@ -240,8 +212,8 @@ import Vocabulary
                 "k",
                 flags: 0x14,
                 cas: staged.cas,
-                Self.path(0xd3, 0x04, "txn.op.stgd", ""),
-                Self.path(0xc9, 0x04, "txn", "")
+                Ask.path(0xd3, 0x04, "txn.op.stgd", ""),
+                Ask.path(0xc9, 0x04, "txn", "")
             )
         )
         #expect(committed.status == 0)
@@ -252,13 +224,13 @@ import Vocabulary
         _ = try open()
         let old = world.client(of: "guests", features: Features.usual)
         #expect(try one(old, Ask.set("k", #"{"a":1}"#)).status == 0)
-        let lookup = Self.lookUp("k", Self.path(0xc5, 0x04, "_sync"))
+        let lookup = Self.lookUp("k", Ask.path(0xc5, 0x04, "_sync"))
         #expect(try one(old, lookup).status == 0x83)
-        let mutation = Self.mutate("k", Self.path(0xc8, 0x04, "_sync", "1"))
+        let mutation = Self.mutate("k", Ask.path(0xc8, 0x04, "_sync", "1"))
         #expect(try one(old, mutation).status == 0x83)
-        let virtual = Self.lookUp("k", Self.path(0xc5, 0x04, "$document.CAS"))
+        let virtual = Self.lookUp("k", Ask.path(0xc5, 0x04, "$document.CAS"))
         #expect(try one(old, virtual).status == 0x83)
-        #expect(try Self.results(one(old, Self.lookUp("k", Self.path(0xc5, 0, "a")))) == ["1"])
+        #expect(try one(old, Self.lookUp("k", Ask.path(0xc5, 0, "a"))).lookupResults == ["1"])
     }
 
     // MARK: HELLO
@@ -280,11 +252,11 @@ import Vocabulary
         let counters = try #require(world.service.bucket(named: "guests")).counters
         _ = try one(client, Ask.set("k", #"{"a":1}"#))
         let (gets, sets) = (counters.total(.gets), counters.total(.sets))
-        _ = try one(client, Self.lookUp("k", Self.path(0xc5, 0, "a")))
-        _ = try one(client, Self.mutate("k", Self.path(0xc8, 0, "a", "2")))
+        _ = try one(client, Self.lookUp("k", Ask.path(0xc5, 0, "a")))
+        _ = try one(client, Self.mutate("k", Ask.path(0xc8, 0, "a", "2")))
         #expect(counters.total(.gets) == gets + 1)
         #expect(counters.total(.sets) == sets + 1)
-        _ = try one(client, Self.mutate("k", Self.path(0xc7, 0, "a", "2")))
+        _ = try one(client, Self.mutate("k", Ask.path(0xc7, 0, "a", "2")))
         #expect(counters.total(.sets) == sets + 1)
     }
 
@@ -298,29 +270,29 @@ import Vocabulary
     @Test func largeDocumentIsReadAndChangedOnAnotherLane() throws {
         let client = try open()
         _ = try one(client, Ask.set("k", Self.largeDocument(1)))
-        let path = Self.path(0xc5, 0, "n")
-        #expect(try Self.results(one(client, Self.lookUp("k", path))) == ["1"])
-        let changed = try one(client, Self.mutate("k", Self.path(0xcf, 0, "n", "4")))
+        let path = Ask.path(0xc5, 0, "n")
+        #expect(try one(client, Self.lookUp("k", path)).lookupResults == ["1"])
+        let changed = try one(client, Self.mutate("k", Ask.path(0xcf, 0, "n", "4")))
         #expect(changed.status == 0 && changed.extras.count == 16)
         #expect(changed.value == [0, 0, 0, 0, 0, 0, 1] + Array("5".utf8))
-        let failed = try one(client, Self.mutate("k", Self.path(0xc7, 0, "n", "4")))
+        let failed = try one(client, Self.mutate("k", Ask.path(0xc7, 0, "n", "4")))
         #expect(failed.status == 0xcc && failed.value == [0, 0, 0xc9])
         #expect(try one(client, Ask.get("k")).text == Self.largeDocument(5))
-        let macro = Self.path(0xc8, 0x14, "cas", #""${Mutation.CAS}""#)
+        let macro = Ask.path(0xc8, 0x14, "cas", #""${Mutation.CAS}""#)
         let stored = try one(client, Self.mutate("k", cas: changed.cas, macro))
-        let read = try one(client, Self.lookUp("k", Self.path(0xc5, 0x04, "cas"), path))
+        let read = try one(client, Self.lookUp("k", Ask.path(0xc5, 0x04, "cas"), path))
         let digits = big(stored.cas).reversed().map {
             String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
         }
-        #expect(Self.results(read) == ["\"0x" + digits.joined() + "\"", "5"])
+        #expect(read.lookupResults == ["\"0x" + digits.joined() + "\"", "5"])
         #expect(try one(client, Self.mutate("k", cas: changed.cas, macro)).status == 2)
     }
 
     @Test func largeRequestMakesAMissingDocumentOnAnotherLane() throws {
         let client = try open()
         let filler = "\"" + String(repeating: "x", count: Limits.lockedTransformBytesMax) + "\""
-        let large = Self.path(0xc8, 0, "filler", filler)
-        let count = Self.path(0xcf, 0, "n", "5")
+        let large = Ask.path(0xc8, 0, "filler", filler)
+        let count = Ask.path(0xcf, 0, "n", "5")
         #expect(try one(client, Self.mutate("k", large, count)).status == 1)
         let made = try one(client, Self.mutate("k", flags: 0x02, large, count))
         #expect(made.status == 0 && made.extras.count == 16)
@@ -329,7 +301,7 @@ import Vocabulary
         #expect(try one(client, Self.mutate("k", flags: 0x02, large)).status == 2)
         let failed = try one(
             client,
-            Self.mutate("k2", flags: 0x02, large, count, count, Self.path(0xca, 0, "x", "1"))
+            Self.mutate("k2", flags: 0x02, large, count, count, Ask.path(0xca, 0, "x", "1"))
         )
         #expect(failed.status == 0xcc && failed.value == [3, 0, 0xc0])
         #expect(try one(client, Ask.get("k2")).status == 1)
@@ -338,11 +310,11 @@ import Vocabulary
     @Test func largeRequestMakesATombstoneOnceOnAnotherLane() throws {
         let client = try open()
         let text = "\"" + String(repeating: "x", count: Limits.lockedTransformBytesMax) + "\""
-        let attribute = Self.path(0xc8, 0x04, "u", text)
+        let attribute = Ask.path(0xc8, 0x04, "u", text)
         #expect(try one(client, Self.mutate("k", flags: 0x0e, attribute)).status == 0xcd)
         #expect(try one(client, Self.mutate("k", flags: 0x0e, attribute)).status == 2)
-        let read = Self.lookUp("k", flags: 0x04, Self.path(0xc5, 0x04, "u"))
-        #expect(try Self.results(one(client, read)) == [text])
+        let read = Self.lookUp("k", flags: 0x04, Ask.path(0xc5, 0x04, "u"))
+        #expect(try one(client, read).lookupResults == [text])
         #expect(try one(client, Self.mutate("k", flags: 0x02, attribute)).status == 0)
         #expect(try one(client, Ask.get("k")).text == "{}")
     }
@@ -361,34 +333,34 @@ import Vocabulary
         }
         let document = Array(Self.largeDocument(1).utf8)
         _ = try one(client, on(0x01, document, extras: [UInt8](repeating: 0, count: 8)))
-        #expect(try one(client, on(0xd1, Self.path(0xcf, 0, "n", "4"))).status == 0)
-        #expect(try Self.results(one(client, on(0xd0, Self.path(0xc5, 0, "n")))) == ["5"])
+        #expect(try one(client, on(0xd1, Ask.path(0xcf, 0, "n", "4"))).status == 0)
+        #expect(try one(client, on(0xd0, Ask.path(0xc5, 0, "n"))).lookupResults == ["5"])
         #expect(try one(client, Ask.get("k")).status == 1)
     }
 
     @Test func ejectedValueIsFetchedForLookupsAndMutations() throws {
         let client = try open(.persistent)
-        let attribute = Self.path(0xc8, 0x04, "_sync", "1")
-        let body = Self.path(0x01, 0, "", #"{"a":1}"#)
+        let attribute = Ask.path(0xc8, 0x04, "_sync", "1")
+        let body = Ask.path(0x01, 0, "", #"{"a":1}"#)
         _ = try one(client, Self.mutate("k", flags: 1, attribute, body))
         world.settle()
         world.ejectEverything()
-        let paths = Self.path(0xc5, 0x04, "_sync") + Self.path(0xc5, 0, "a")
-        #expect(try Self.results(one(client, Self.lookUp("k", paths))) == ["1", "1"])
+        let paths = Ask.path(0xc5, 0x04, "_sync") + Ask.path(0xc5, 0, "a")
+        #expect(try one(client, Self.lookUp("k", paths)).lookupResults == ["1", "1"])
         world.ejectEverything()
-        #expect(try one(client, Self.mutate("k", Self.path(0xcf, 0, "a", "1"))).status == 0)
-        #expect(try Self.results(one(client, Self.lookUp("k", paths))) == ["1", "2"])
+        #expect(try one(client, Self.mutate("k", Ask.path(0xcf, 0, "a", "1"))).status == 0)
+        #expect(try one(client, Self.lookUp("k", paths)).lookupResults == ["1", "2"])
     }
 
     @Test func durableMutationOnOneNodeHasItsResults() throws {
         let client = try open()
         _ = try one(client, Ask.set("k", #"{"n":1}"#))
-        let counter = Self.mutate("k", framing: [0x11, 0x01], Self.path(0xcf, 0, "n", "1"))
+        let counter = Self.mutate("k", framing: [0x11, 0x01], Ask.path(0xcf, 0, "n", "1"))
         let stored = try one(client, counter)
         #expect(stored.status == 0 && stored.extras.count == 16)
         #expect(stored.value == [0, 0, 0, 0, 0, 0, 1] + Array("2".utf8))
         // The bucket has no disk.
-        let persistent = Self.mutate("k", framing: [0x11, 0x03], Self.path(0xcf, 0, "n", "1"))
+        let persistent = Self.mutate("k", framing: [0x11, 0x03], Ask.path(0xcf, 0, "n", "1"))
         #expect(try one(client, persistent).status == 0xa0)
     }
 
@@ -396,9 +368,9 @@ import Vocabulary
         let client = try open()
         _ = try one(client, Ask.set("k", #"{"a":1}"#))
         let locked = try one(client, Ask.on(0x94, "k"))
-        let read = try one(client, Self.lookUp("k", Self.path(0xc5, 0, "a")))
+        let read = try one(client, Self.lookUp("k", Ask.path(0xc5, 0, "a")))
         #expect(read.status == 0 && read.cas == UInt64.max)
-        let change = Self.path(0xc8, 0, "a", "2")
+        let change = Ask.path(0xc8, 0, "a", "2")
         #expect(try one(client, Self.mutate("k", change)).status == 9)
         #expect(try one(client, Self.mutate("k", cas: locked.cas, change)).status == 0)
     }
@@ -408,7 +380,7 @@ import Vocabulary
         let request = frame(
             0xd0,
             key: Array("k".utf8),
-            value: Self.path(0xc5, 0, "a"),
+            value: Ask.path(0xc5, 0, "a"),
             vBucket: 64
         )
         #expect(try one(client, request).status == 7)

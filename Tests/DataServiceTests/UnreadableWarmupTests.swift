@@ -35,13 +35,6 @@ import Vocabulary
         return Array(fitting.prefix(count))
     }
 
-    private func reopened() throws -> TestWorld {
-        let world = TestWorld(directory: directory)
-        world.lanes.hold("reader")
-        try world.service.open(TestWorld.settings("guests", .persistent))
-        return world
-    }
-
     private func statuses(_ client: Client) -> [UInt16] {
         (vBuckets + [2]).flatMap { client.ask(Ask.get(keys(in: $0)[7])).map(\.status) }
     }
@@ -71,7 +64,7 @@ import Vocabulary
     }
 
     @Test func damagedBlockAffectsOnlyItsVBucketsAndIsRetried() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let file = try damage()
         world.lanes.release("reader")
         let client = world.client(of: "guests")
@@ -101,7 +94,7 @@ import Vocabulary
 
     /// NOT_MY_VBUCKET, as clients repeat such a request after a pause.
     @Test func streamOfUnreadableVBucketIsRefusedAtOnce() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let file = try damage()
         let client = world.client(of: "guests")
         let open = frame(0x50, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1)))
@@ -128,7 +121,7 @@ import Vocabulary
         let file = try damage()
         try file.execute("CREATE TEMP TABLE outline AS SELECT id, runs FROM block WHERE id = 2")
         try file.execute("UPDATE block SET runs = zeroblob(length(runs)) WHERE id = 2")
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         world.lanes.release("reader")
         let client = world.client(of: "guests")
         #expect(statuses(client) == [0x86, 0x86, 0x86, 0])
@@ -143,7 +136,7 @@ import Vocabulary
         #expect(world.stop())
         try mend(file)
         try file.execute("UPDATE block SET runs = (SELECT runs FROM outline) WHERE id = 2")
-        let healed = try reopened()
+        let healed = try TestWorld.reopened(directory)
         healed.lanes.release("reader")
         #expect(statuses(healed.client(of: "guests")) == [0, 0, 0, 0])
         #expect(healed.stop())
@@ -164,7 +157,7 @@ import Vocabulary
         }
         #expect(before.stop())
 
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let file = try SQLiteConnection(path: path, mode: .write, vfs: nil)
         let last = "(SELECT max(id) FROM meta)"
         try file.execute("CREATE TEMP TABLE kept AS SELECT id, bytes FROM meta WHERE id = \(last)")
@@ -191,7 +184,7 @@ import Vocabulary
     }
 
     @Test func unreachableFileIsReadOnceReachable() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let bucket = try #require(world.service.bucket(named: "guests"))
         // Open files stay open under any name.
         for _ in 0..<2 { bucket.disk?.file(of: VBucketID(1)).closeIdle() }
@@ -211,7 +204,7 @@ import Vocabulary
     }
 
     @Test func flushedBucketStopsRetryingWarmup() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let file = try damage()
         world.lanes.release("reader")
         world.settle()

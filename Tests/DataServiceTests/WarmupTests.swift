@@ -29,15 +29,8 @@ import Wire
         if afterStopping { #expect(world.stop()) }
     }
 
-    private func reopened() throws -> TestWorld {
-        let world = TestWorld(directory: directory)
-        world.lanes.hold("reader")
-        try world.service.open(TestWorld.settings("guests", .persistent))
-        return world
-    }
-
     @Test func warmupLoadsEveryDocument() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = world.client(of: "guests")
         client.send((0..<300).flatMap { Ask.get("key\($0)", opaque: UInt32($0)) })
         #expect(client.replies().isEmpty)
@@ -47,7 +40,7 @@ import Wire
     }
 
     @Test func writesDuringWarmupWaitAndApply() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = world.client(of: "guests")
         let key = Array("key1".utf8)
         let pair =
@@ -71,7 +64,7 @@ import Wire
     }
 
     @Test func observeDuringWarmupDoesNotReportNotFound() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = world.client(of: "guests")
         let key = Array("key7".utf8)
         let pair =
@@ -85,7 +78,7 @@ import Wire
 
     /// A client that streams to these seqnos would miss documents if they were too low.
     @Test func seqnosListedDuringWarmupAreThoseAfterIt() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = world.client(of: "guests")
         let during = client.ask(frame(.getAllVBucketSeqnos)).flatMap(\.value)
         world.lanes.release("reader")
@@ -98,7 +91,7 @@ import Wire
 
     @Test(arguments: [true, false])
     func waitingRequestIsAnsweredWhenBucketCloses(isFlush: Bool) throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         let client = world.client(of: "guests")
         client.send(Ask.get("key1", opaque: 1))
         #expect(client.isPaused)
@@ -123,24 +116,24 @@ import Wire
             }
             return counts.compactMap { Int($0.text) }.max() ?? 0
         }
-        let clean = try reopened()
+        let clean = try TestWorld.reopened(directory)
         clean.lanes.release("reader")
         clean.settle()
         #expect(try entries(clean) == 1)
         // The node crashes here: `stop` is not called.
-        let unclean = try reopened()
+        let unclean = try TestWorld.reopened(directory)
         unclean.lanes.release("reader")
         unclean.settle()
         #expect(try entries(unclean) == 2)
         unclean.pass(milliseconds: 500)
         #expect(unclean.stop())
-        #expect(try entries(reopened()) == 2)
+        #expect(try entries(TestWorld.reopened(directory)) == 2)
     }
 
     /// After a crash every vBucket has its new history to write, and then the change too.
     @Test func changeRightAfterUncleanStopIsWrittenOnce() throws {
         for round in 0..<2 {
-            let world = try reopened()
+            let world = try TestWorld.reopened(directory)
             world.lanes.release("reader")
             world.settle()
             let client = world.client(of: "guests")
@@ -153,7 +146,7 @@ import Wire
             #expect(bucket.counters.total(.persistedChanges) == 300)
             // The node crashes here: `stop` is not called.
         }
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         world.lanes.release("reader")
         let client = world.client(of: "guests")
         let replies = client.ask((0..<300).flatMap { Ask.get("key\($0)") })
@@ -161,7 +154,7 @@ import Wire
     }
 
     @Test func documentsThatExpiredWhileReadArePersistedBeforeTheEnd() throws {
-        let world = try reopened()
+        let world = try TestWorld.reopened(directory)
         world.lanes.release("reader")
         let client = world.client(of: "guests")
         #expect(client.ask(Ask.set("short", "life", expiry: 1)).map(\.status) == [0])

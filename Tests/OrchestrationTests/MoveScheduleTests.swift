@@ -2,22 +2,23 @@ import Orchestration
 import Testing
 import Vocabulary
 
+/// A planned move of a vBucket between two chains.
+func move(
+    _ vBucket: UInt16,
+    _ row: [UInt16],
+    _ target: [UInt16],
+    items: UInt64 = 0
+) -> PlannedMove {
+    PlannedMove(
+        VBucketID(vBucket),
+        from: row.map { NodeNumber($0) },
+        to: target.map { NodeNumber($0) },
+        items: items
+    )
+}
+
 /// The moves that start next.
 @Suite struct MoveScheduleTests {
-    private func move(
-        _ vBucket: UInt16,
-        _ row: [UInt16],
-        _ target: [UInt16],
-        items: UInt64 = 0
-    ) -> PlannedMove {
-        PlannedMove(
-            VBucketID(vBucket),
-            from: row.map { NodeNumber($0) },
-            to: target.map { NodeNumber($0) },
-            items: items
-        )
-    }
-
     private func started(
         _ waiting: [PlannedMove],
         running: [MoveSchedule.Running] = [],

@@ -4,20 +4,6 @@ import Vocabulary
 
 /// Shown progress of a rebalance.
 @Suite struct RebalanceProgressTests {
-    private func move(
-        _ vBucket: UInt16,
-        _ row: [UInt16],
-        _ target: [UInt16],
-        items: UInt64 = 0
-    ) -> PlannedMove {
-        PlannedMove(
-            VBucketID(vBucket),
-            from: row.map { NodeNumber($0) },
-            to: target.map { NodeNumber($0) },
-            items: items
-        )
-    }
-
     @Test func progressIsByWeightAndNeverFalls() {
         let (one, three) = (NodeNumber(1), NodeNumber(3))
         var progress = RebalanceProgress(

@@ -3,7 +3,8 @@ import Testing
 import Vocabulary
 import Wire
 
-private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
+/// A failover log of UUIDs with their first seqnos.
+func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
     let entries = entries.map {
         FailoverLog.Entry(uuid: VBucketUUID($0.0), seqno: Seqno($0.1))
     }

@@ -3,14 +3,6 @@ import Testing
 import Vocabulary
 import Wire
 
-private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
-    let entries = entries.map {
-        FailoverLog.Entry(uuid: VBucketUUID($0.0), seqno: Seqno($0.1))
-    }
-    guard let log = FailoverLog(entries: entries) else { preconditionFailure("no such log") }
-    return log
-}
-
 private func request(
     _ uuid: UInt64,
     _ start: UInt64,

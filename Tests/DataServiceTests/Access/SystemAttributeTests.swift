@@ -13,26 +13,13 @@ import Vocabulary
     private static let readsDocuments: Set<Role> = reading.union([.dataReader, .viewsReader])
     private static let writesDocuments: Set<Role> = writing.union([.dataWriter])
 
-    private static func path(_ opcode: UInt8, _ flags: UInt8, _ path: String) -> [UInt8] {
-        [opcode, flags] + big(UInt16(path.utf8.count)) + Array(path.utf8)
-    }
-
-    private static func path(
-        _ opcode: UInt8,
-        _ flags: UInt8,
-        _ path: String,
-        _ value: String
-    ) -> [UInt8] {
-        [opcode, flags] + big(UInt16(path.utf8.count)) + big(UInt32(value.utf8.count))
-            + Array(path.utf8) + Array(value.utf8)
-    }
-
     /// A document with attributes, too large to be used under the lock if it `isLarge`.
     private static func document(isLarge: Bool) -> [UInt8] {
         let count = isLarge ? Limits.lockedTransformBytesMax : 1
         let filler = "\"\(String(repeating: "x", count: count))\""
         return [
-            path(0xc8, 4, "_sync", "1"), path(0xc8, 4, "user", "2"), path(0x01, 0, "", filler),
+            Ask.path(0xc8, 4, "_sync", "1"), Ask.path(0xc8, 4, "user", "2"),
+            Ask.path(0x01, 0, "", filler),
         ].flatMap { $0 }
     }
 
@@ -54,28 +41,14 @@ import Vocabulary
         return client
     }
 
-    /// The statuses and texts in the answer of a lookup.
-    private static func results(_ reply: Reply) -> [String] {
-        var rest = reply.value[...]
-        var found: [String] = []
-        while rest.count >= 6 {
-            let status = rest.prefix(2).reduce(0) { $0 << 8 | Int($1) }
-            let count = rest.dropFirst(2).prefix(4).reduce(0) { $0 << 8 | Int($1) }
-            let text = String(decoding: rest.dropFirst(6).prefix(count), as: UTF8.self)
-            found.append(status == 0 ? text : String(status, radix: 16))
-            rest = rest.dropFirst(6 + count)
-        }
-        return found
-    }
-
     @Test(arguments: Role.ofBuckets, [false, true])
     func roleReadsSystemAttributesOnlyWithTheirPrivilege(_ role: Role, _ isLarge: Bool) throws {
         let world = TestWorld()
         let client = try open(role, isLarge: isLarge, in: world)
         // The count needs a scan of the body, which defers a lookup of a large document.
         let paths = [
-            Self.path(0xc5, 4, "user"), Self.path(0xc5, 4, "_sync"), Self.path(0xc5, 4, "$XTOC"),
-            Self.path(0xc6, 0, "x"),
+            Ask.path(0xc5, 4, "user"), Ask.path(0xc5, 4, "_sync"), Ask.path(0xc5, 4, "$XTOC"),
+            Ask.path(0xc6, 0, "x"),
         ]
         let reply = try #require(
             client.ask(Ask.on(0xd0, "k", paths.flatMap { $0 })).first
@@ -87,7 +60,7 @@ import Vocabulary
         let mayRead = Self.reading.contains(role)
         let expected =
             mayRead ? ["2", "1", #"["_sync","user"]"#, "c1"] : ["2", "24", #"["user"]"#, "c1"]
-        #expect(Self.results(reply) == expected)
+        #expect(reply.lookupResults == expected)
         let single = Ask.on(0xc5, "k", Array("_sync".utf8), extras: [0, 5, 4])
         #expect(client.ask(single).map(\.status) == [mayRead ? 0 : 0x24])
     }
@@ -96,7 +69,7 @@ import Vocabulary
     func roleWritesSystemAttributesOnlyWithTheirPrivilege(_ role: Role, _ isLarge: Bool) throws {
         let world = TestWorld()
         let client = try open(role, isLarge: isLarge, in: world)
-        let paths = [Self.path(0xc8, 4, "user", "3"), Self.path(0xc8, 4, "_sync.a", "4")]
+        let paths = [Ask.path(0xc8, 4, "user", "3"), Ask.path(0xc8, 4, "_sync.a", "4")]
         let creating: [UInt8] = [1]
         let reply = try #require(
             client.ask(Ask.on(0xd1, "new", paths.flatMap { $0 }, extras: creating)).first
