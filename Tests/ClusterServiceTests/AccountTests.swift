@@ -15,10 +15,6 @@ import Vocabulary
         return service
     }
 
-    private func form(_ pairs: (String, String)...) -> FormParameters {
-        FormParameters(pairs.map { ($0.0, $0.1) })
-    }
-
     /// The grants of all users of the data plane, as texts.
     private func users(_ plane: RecordingPlane) -> [String: [String]] {
         plane.record.withLock { $0.grants.mapValues { $0.roles.map(\.text) } }

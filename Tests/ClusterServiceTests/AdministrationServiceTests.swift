@@ -10,10 +10,6 @@ import Vocabulary
     let world = World()
     let ports = NodePorts(admin: 8_091, data: 11_210)
 
-    func form(_ fields: (String, String)...) -> FormParameters {
-        FormParameters(fields.map { ($0.0, $0.1) })
-    }
-
     var credentials: FormParameters {
         form(("port", "SAME"), ("username", "Administrator"), ("password", "password"))
     }

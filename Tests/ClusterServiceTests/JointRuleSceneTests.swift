@@ -24,10 +24,6 @@ import Vocabulary
         return scene
     }
 
-    private func form(_ fields: (String, String)...) -> FormParameters {
-        FormParameters(fields.map { ($0.0, $0.1) })
-    }
-
     /// Sends requests while the disk is held: all are checked before any of them is agreed on.
     private func together(
         _ scene: ClusterScene,
@@ -54,7 +50,7 @@ import Vocabulary
         defer { scene.stop() }
         let requests: [@Sendable (AdministrationService) async -> Outcome] = ["one", "two"].map {
             name in
-            { @Sendable [form] service in
+            { @Sendable service in
                 await Self.create(form(("name", name), ("ramQuotaMB", "600")), service)
             }
         }
@@ -87,7 +83,7 @@ import Vocabulary
         }
         let requests: [@Sendable (AdministrationService) async -> Outcome] = ["one", "two"].map {
             name in
-            { @Sendable [form] service in
+            { @Sendable service in
                 await change(name, form(("ramQuotaMB", "600")), service)
             }
         }
@@ -127,7 +123,7 @@ import Vocabulary
         defer { scene.stop() }
         let requests: [@Sendable (AdministrationService) async -> Outcome] = ["travel", "Travel"]
             .map { name in
-                { @Sendable [form] service in
+                { @Sendable service in
                     await Self.create(form(("name", name), ("ramQuotaMB", "100")), service)
                 }
             }
@@ -147,7 +143,7 @@ import Vocabulary
         }
         let requests: [@Sendable (AdministrationService) async -> Outcome] = ["one", "two"].map {
             name in
-            { @Sendable [form] service in
+            { @Sendable service in
                 await Self.create(form(("name", name), ("ramQuotaMB", "100")), service)
             }
         }

@@ -6,10 +6,6 @@ import Vocabulary
 
 /// The memory quota in forms, in joins, and at a start on another machine.
 @Suite(.serialized) struct MemoryQuotaSceneTests {
-    private func form(_ fields: (String, String)...) -> FormParameters {
-        FormParameters(fields.map { ($0.0, $0.1) })
-    }
-
     /// The second node has 1 200 MB, of which it can give 960 MB; the cluster's quota is 1 000 MB.
     @Test func nodeWithTooLittleMemoryForQuotaIsNotAdded() async throws {
         let scene = try ClusterScene(2)

@@ -17,10 +17,6 @@ import Vocabulary
         return service
     }
 
-    private func form(_ pairs: (String, String)...) -> FormParameters {
-        FormParameters(pairs.map { ($0.0, $0.1) })
-    }
-
     private func keys(of user: String, _ service: AdministrationService) throws -> String {
         String(decoding: try #require(service.state.user(user)).credentials, as: UTF8.self)
     }

@@ -30,10 +30,6 @@ import Vocabulary
         return service
     }
 
-    private func form(_ pairs: (String, String)...) -> FormParameters {
-        FormParameters(pairs.map { ($0.0, $0.1) })
-    }
-
     /// The errors of a refused request by their fields; nil if it was not refused.
     private func errors(_ outcome: Result<Void, AdministrationError>) -> [String: String]? {
         guard case .failure(.invalid(let errors, _)) = outcome else { return nil }

@@ -3,6 +3,7 @@ import ClusterService
 import Credentials
 import Foundation
 import OpenSSLPlatform
+import Orchestration
 import Seams
 import TestSupport
 
@@ -85,4 +86,9 @@ extension AdministrationService {
     func isAdministrator(_ user: String, _ password: String) -> Bool {
         if case .administrator = users.login(user, password) { true } else { false }
     }
+}
+
+/// The parameters of a REST form.
+func form(_ fields: (String, String)...) -> FormParameters {
+    FormParameters(fields.map { ($0.0, $0.1) })
 }
