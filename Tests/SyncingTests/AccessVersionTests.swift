@@ -7,12 +7,12 @@ import Testing
 
     @Test func onlyALaterChangeOfTheSamePrincipalCounts() {
         var versions = AccessVersions()
-        versions.note(jane)
+        versions.recordChange(of: jane)
         let version = versions.newest
         #expect(!versions.hasChanged([jane, editors], since: version))
-        versions.note(PrincipalKey(.user, "editors"))
+        versions.recordChange(of: PrincipalKey(.user, "editors"))
         #expect(!versions.hasChanged([jane, editors], since: version))
-        versions.note(editors)
+        versions.recordChange(of: editors)
         #expect(versions.hasChanged([jane, editors], since: version))
         #expect(!versions.hasChanged([jane], since: version))
         #expect(!versions.hasChanged([jane, editors], since: versions.newest))
@@ -21,13 +21,13 @@ import Testing
 
     @Test func everyPrincipalCountsAsChangedOnceChangesAreForgotten() {
         var versions = AccessVersions()
-        versions.note(jane)
+        versions.recordChange(of: jane)
         let version = versions.newest
         for number in 1..<AccessVersions.changesMax {
-            versions.note(PrincipalKey(.user, "user\(number)"))
+            versions.recordChange(of: PrincipalKey(.user, "user\(number)"))
         }
         #expect(!versions.hasChanged([jane], since: version))
-        versions.note(editors)
+        versions.recordChange(of: editors)
         #expect(versions.hasChanged([jane], since: version))
         #expect(!versions.hasChanged([jane], since: versions.newest))
     }

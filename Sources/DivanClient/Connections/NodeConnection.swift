@@ -127,7 +127,7 @@ final class NodeConnection: ConnectionHandler,
         var (offset, needed) = (0, 0)
         var events: [Event] = []
         var hasFailed = false
-        func note(_ event: ConnectionMachine.Event?) {
+        func add(_ event: ConnectionMachine.Event?) {
             guard let event else { return }
             events.append(.machine(event))
             guard case .failed(let failure) = event else { return }
@@ -139,9 +139,9 @@ final class NodeConnection: ConnectionHandler,
             case .incomplete(let count):
                 needed = count
                 break decoding
-            case .valueTooBig, .invalid: note(machine.handleInvalidFrame())
+            case .valueTooBig, .invalid: add(machine.handleInvalidFrame())
             case .frame(let frame):
-                note(machine.handle(frame, output))
+                add(machine.handle(frame, output))
                 offset += frame.byteCount
             }
         }

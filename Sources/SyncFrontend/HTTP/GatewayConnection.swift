@@ -154,7 +154,9 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
         if patience.kind == .send, let options = channel?.syncOptions {
             let bytes = try? options.getOption(.bufferedWritableBytes)
             // A client that reads something keeps its connection.
-            if let bytes, patience.note(buffered: bytes, server.settings.timeouts.send) { return }
+            if let bytes, patience.restart(buffered: bytes, server.settings.timeouts.send) {
+                return
+            }
         }
         close()
     }
@@ -445,7 +447,7 @@ struct Patience {
     }
 
     /// Begins again if fewer bytes wait to be sent than at the last deadline; returns whether.
-    mutating func note(buffered: Int, _ seconds: Int) -> Bool {
+    mutating func restart(buffered: Int, _ seconds: Int) -> Bool {
         guard buffered < bufferedBytes else { return false }
         bufferedBytes = buffered
         deadline = table.tick + seconds + 1

@@ -82,7 +82,7 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
         writer.begin()
         // A client of a long poll knows by the first bytes that the gateway has the request.
         send(flushing: request.feed != .normal)
-        await follow()
+        await serveRows()
         if request.feed != .continuous {
             writer.end(last: feed.last, isNumber: isOfDocuments && call.database.dialect == .first)
             send(flushing: false)
@@ -93,7 +93,7 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
     private var isOfDocuments: Bool { if case .documents = request.filter { true } else { false } }
 
     /// Sends rows until the answer is complete, or the client is gone.
-    private func follow() async {
+    private func serveRows() async {
         var hasRows = false
         if request.feed != .normal { clock.restart() }
         while !exchange.isClosed {

@@ -18,7 +18,7 @@ final class MemoryListeners: @unchecked Sendable {  // tidy:allow belongs to its
     /// Wakes the listeners of topics, behind the work that is posted now.
     func notify(_ topics: [Subscriptions.Topic]) {
         last = nil
-        for case .principal(let key) in topics { accessVersions.note(key) }
+        for case .principal(let key) in topics { accessVersions.recordChange(of: key) }
         subscriptions.notify(topics)
         guard subscriptions.hasReadySessions, !isWaking else { return }
         isWaking = true

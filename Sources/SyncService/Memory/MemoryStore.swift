@@ -198,7 +198,9 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     func notify(_ topics: [Subscriptions.Topic]) { listeners.notify(topics) }
 
     /// Must be called when channels or roles of a principal change without a notification.
-    func recordAccess(of principal: PrincipalKey) { listeners.accessVersions.note(principal) }
+    func recordAccess(of principal: PrincipalKey) {
+        listeners.accessVersions.recordChange(of: principal)
+    }
 }
 
 extension MemoryStore: ChannelReads {

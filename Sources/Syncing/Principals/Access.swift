@@ -13,8 +13,8 @@ package struct AccessVersions: Sendable {
 
     package init() {}
 
-    /// A principal changed, or what documents grant to it.
-    package mutating func note(_ principal: PrincipalKey) {
+    /// Records that a principal changed, or what documents grant to it.
+    package mutating func recordChange(of principal: PrincipalKey) {
         newest += 1
         if changes.count >= Self.changesMax {
             changes = [:]
