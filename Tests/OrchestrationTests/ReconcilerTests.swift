@@ -95,6 +95,26 @@ import Vocabulary
         #expect(trace.takeLines() == [])
     }
 
+    @Test func vBucketThatNodeGetsDuringItsFailoverIsPromotedToo() {
+        var trace = trace()
+        trace.isHolding = true
+        trace.failOver(3)
+        #expect(trace.takeLines() == ["seal 3:1"])
+        // Another entry makes the node active for vBucket 1 while its vBucket 2 is sealed.
+        let choice = trace.world.step(1, row: [n(3), n(2)], position: at(1, 10), deposes: [n(2)])
+        trace.apply(.promote(choice))
+        trace.apply(.confirm(trace.world.step(1)))
+        trace.isHolding = false
+        trace.answer(trace.held.removeFirst())
+        #expect(
+            trace.takeLines().filter { $0.hasPrefix("propose") } == [
+                "propose promote 2>1", "propose confirm 2", "propose promote 1>2",
+                "propose confirm 1", "propose failOver 3",
+            ]
+        )
+        #expect(trace.world.placement(1).chain == [n(2)])
+    }
+
     @Test func copyOfNodeInFailoverIsNotChosen() {
         var trace = trace()
         // Node 2 stopped serving vBucket 1, and node 3 is about to be failed over.
