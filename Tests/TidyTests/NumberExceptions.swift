@@ -26,6 +26,7 @@ enum NumberExceptions {
         "DivanClient.Operation": 13,
         "Engine.Checkpoint": 16,
         "Engine.VBucketCore": 36,
+        "HTTPFrontend.Route": 13,
         "LinuxPlatform.Reactor": 22,
         "LinuxPlatform.SocketConnection": 24,
         "Orchestration.ClusterState": 28,
