@@ -148,3 +148,173 @@ struct FollowerState: Sendable {
     /// The highest index acknowledged to the leader.
     var acknowledged: LogIndex = 0
 }
+
+/// Changes of the voter configuration (thesis 4): by way of learners and joint configurations.
+extension Raft {
+    mutating func propose(_ change: ConfigurationChange) {
+        if let refusal = proposalRefusal() { return refuseProposal(refusal) }
+        // An entry of this term must be committed first. Otherwise two leaders that do not know
+        // each other's change could each have a majority.
+        guard log.configurationIndex <= log.commit, log.term(at: log.commit) == term else {
+            return refuseProposal(.changeInProgress)
+        }
+        let next: VoterConfiguration
+        do {
+            next = try configuration.applying(change)
+        } catch {
+            return refuseProposal(.configuration(error))
+        }
+        let first = LogPosition(term: term, index: log.lastIndex + 1)
+        append([.configuration(next)])
+        outbox.ready.proposal = .accepted(first: first, count: 1)
+        advanceCommit()
+        broadcastAppend()
+    }
+
+    /// Updates the members that the leader replicates to; `next` and `isActive` are for new ones.
+    ///
+    /// A member that is being removed receives entries until its removal is committed, so that it
+    /// learns of the removal and does not campaign.
+    mutating func updateMembers(next: LogIndex, isActive: Bool) {
+        leading.members = log.members
+        var progress: [NodeNumber: Progress] = [:]
+        for member in leading.members {
+            if let known = leading.progress[member] {
+                progress[member] = known
+                continue
+            }
+            progress[member] = Progress(next: next, isActive: isActive)
+        }
+        leading.progress = progress
+        updateOwnProgress()
+        leading.progress[node]?.state = .replicate
+        if let target = leading.transferTarget, !configuration.voters.contains(target) {
+            leading.transferTarget = nil
+        }
+    }
+
+    /// Once the newest configuration is committed: leaves a joint configuration, or steps down if
+    /// this member is no voter in it.
+    mutating func finishChange() {
+        guard isLeader, log.configurationIndex <= log.commit else { return }
+        if leading.members != configuration.members {
+            updateMembers(next: log.lastIndex + 1, isActive: true)
+        }
+        if configuration.isJoint {
+            guard configuration.leavesByItself else { return }
+            append([.configuration(configuration.afterLeaving)])
+            broadcastAppend()
+        } else if !configuration.isVoter(node) {
+            becomeFollower(term, leader: nil)
+        }
+    }
+
+    // MARK: Leadership transfer (thesis 3.10)
+
+    mutating func transfer(to target: NodeNumber) {
+        guard isLeader else { return refuseProposal(.notLeader(leader)) }
+        guard target != node, configuration.voters.contains(target) else {
+            return refuseProposal(.noSuchVoter)
+        }
+        // A transfer times out after one election timeout, even if it is requested repeatedly; then
+        // the leader accepts proposals again. It has a timer of its own: if a request restarted the
+        // timer of the quorum check, a leader that has lost its quorum would never step down.
+        if leading.transferTarget != target { leading.transferTicks = 0 }
+        leading.transferTarget = target
+        sendAppend(to: target, evenEmpty: false)
+        completeTransferIfReady(to: target)
+    }
+
+    mutating func completeTransferIfReady(to peer: NodeNumber) {
+        guard leading.transferTarget == peer,
+            leading.progress[peer]?.received == log.lastIndex
+        else { return }
+        send(.timeoutNow, to: peer)
+    }
+}
+
+/// Linearizable reads without a log entry (ReadIndex, thesis 6.4): the leader returns its commit
+/// index once a round of heartbeats proves that it still led after the read was requested.
+extension Raft {
+    mutating func read(_ context: UInt64) {
+        if isLeader { return beginRead(context, for: node) }
+        guard let leader else {
+            outbox.ready.reads.append(ReadAnswer(context: context, result: .noLeader))
+            return
+        }
+        send(.readRequest(context: context), to: leader)
+    }
+
+    mutating func beginRead(_ context: UInt64, for reader: NodeNumber) {
+        // Until the leader commits an entry of its term, it does not know what earlier leaders
+        // committed.
+        guard log.term(at: log.commit) == term else {
+            leading.earlyReads.append((reader, context))
+            return
+        }
+        sendHeartbeats()
+        leading.reads.append(
+            .init(round: leading.round, index: log.commit, reader: reader, context: context)
+        )
+        answerReads()
+    }
+
+    mutating func beginEarlyReads() {
+        let early = leading.earlyReads
+        leading.earlyReads = []
+        for read in early { beginRead(read.context, for: read.reader) }
+    }
+
+    /// Answers the reads whose heartbeat round a quorum has acknowledged: no later term had a
+    /// leader when that round began.
+    mutating func answerReads() {
+        guard isLeader, !leading.reads.isEmpty else { return }
+        let proved = configuration.committed { peer in
+            peer == node ? leading.round : leading.progress[peer]?.round ?? 0
+        }
+        while let read = leading.reads.first, read.round <= proved {
+            leading.reads.removeFirst()
+            if read.reader == node {
+                outbox.ready.reads.append(
+                    ReadAnswer(context: read.context, result: .index(read.index))
+                )
+            } else {
+                send(.readResponse(context: read.context, index: read.index), to: read.reader)
+            }
+        }
+    }
+
+    mutating func refuseReads(_ result: ReadAnswer.Result) {
+        let contexts =
+            leading.reads.filter { $0.reader == node }.map(\.context)
+            + leading.earlyReads.filter { $0.reader == node }.map(\.context)
+        for context in contexts {
+            outbox.ready.reads.append(ReadAnswer(context: context, result: result))
+        }
+        leading.reads = []
+        leading.earlyReads = []
+    }
+}
+
+/// Snapshots for members that need entries the log no longer has (thesis 5).
+extension Raft {
+    mutating func sendSnapshot(to peer: NodeNumber) {
+        guard var progress = leading.progress[peer], progress.isActive else { return }
+        // The driver may send a newer snapshot; the acknowledgement carries the index it covers.
+        send(.snapshot(log.snapshot), to: peer)
+        progress.becomeSnapshot(log.snapshot.index)
+        leading.progress[peer] = progress
+    }
+
+    mutating func snapshotSent(_ peer: NodeNumber, _ isDelivered: Bool) {
+        guard isLeader, var progress = leading.progress[peer],
+            case .snapshot = progress.state
+        else { return }
+        if !isDelivered { progress.state = .probe }
+        progress.becomeProbe()
+        // Send nothing until the member's next message, which may be the snapshot's
+        // acknowledgement.
+        progress.isProbing = true
+        leading.progress[peer] = progress
+    }
+}

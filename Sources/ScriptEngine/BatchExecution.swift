@@ -260,3 +260,65 @@ struct BatchExecution {
         if replies.output.count > ScriptLimits.pieceBytes { replies.flush() }
     }
 }
+
+/// Measures how deep JSON text nests.
+///
+/// The node ends a process that sends deeper text than `ScriptLimits.depthMax`. An honest function
+/// may produce such text: a document of the greatest depth inside an object is one level deeper.
+enum Nesting {
+    /// The bytes of the shortest text above the limit: its brackets.
+    private static let bytesMin = 2 * (ScriptLimits.depthMax + 1)
+
+    /// Whether valid JSON text has more than `ScriptLimits.depthMax` open brackets somewhere.
+    static func isTooDeep(_ text: ByteView) -> Bool {
+        guard text.count >= bytesMin else { return false }
+        var (offset, depth) = (0, 0)
+        var isInString = false
+        while offset < text.count {
+            switch text[offset] {
+            case UInt8(ascii: "\""): isInString.toggle()
+            // The escaped character may be a quotation mark.
+            case UInt8(ascii: "\\"): offset += 1
+            case _ where isInString: break
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                depth += 1
+                if depth > ScriptLimits.depthMax { return true }
+            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+            default: break
+            }
+            offset += 1
+        }
+        return false
+    }
+}
+
+/// Reads the lines in which the harness returns results.
+///
+/// The fields of a line end with a tab, the last one with a line feed; JSON text has neither.
+struct ResultText {
+    private let view: ByteView
+    private var position = 0
+
+    init(_ view: ByteView) { self.view = view }
+
+    var isAtEnd: Bool { position >= view.count }
+
+    /// Consumes a decimal number and the tab after it.
+    mutating func item() -> UInt32 {
+        var number: UInt32 = 0
+        while position < view.count, view[position] != UInt8(ascii: "\t") {
+            number = number &* 10 &+ UInt32(view[position] & 15)
+            position += 1
+        }
+        position += 1
+        return number
+    }
+
+    /// Consumes a field and the byte that ends it.
+    mutating func field(before end: UInt8) -> ByteView {
+        let start = min(position, view.count)
+        while position < view.count, view[position] != end { position += 1 }
+        defer { position += 1 }
+        return view.slice(start, position - start)
+    }
+}

@@ -265,3 +265,120 @@ extension StatisticsSampler.Series {
         )
     }
 }
+
+/// The newest samples of one interval, equal neighbours stored once.
+///
+/// An unused bucket has the same sample every second; stored as a run it takes one sample for a
+/// year, so a thousand idle buckets take little memory.
+///
+/// - The counts of all runs sum up to `count`, never above `capacity`.
+struct SampleRing {
+    let intervalSeconds: Int
+    let capacity: Int
+    /// The sample of each run, one after the other, and how many equal samples it has.
+    private var values: [Float] = []
+    private var counts: [Int] = []
+    private(set) var count = 0
+    /// When the newest sample was taken, in milliseconds since 1970.
+    private(set) var newestMilliseconds: UInt64 = 0
+
+    /// Samples that will be averaged into the next one.
+    private var sum: [Float] = []
+    private var summed = 0
+
+    init(intervalSeconds: Int, capacity: Int) {
+        self.intervalSeconds = intervalSeconds
+        self.capacity = capacity
+    }
+
+    /// Adds the sample of one second; stores the mean of every `intervalSeconds` samples.
+    mutating func add(_ sample: [Float], atMilliseconds milliseconds: UInt64) {
+        sum = summed == 0 ? sample : zip(sum, sample).map { $0 + $1 }
+        summed += 1
+        guard summed == intervalSeconds else { return }
+        // The mean of equal numbers must be exactly that number, or idle buckets would start new
+        // runs.
+        let mean = intervalSeconds == 1 ? sample : sum.map { $0 / Float(summed) }
+        summed = 0
+        newestMilliseconds = milliseconds
+        if newest == mean {
+            counts[counts.count - 1] += 1
+        } else {
+            values += mean
+            counts.append(1)
+        }
+        count += 1
+        guard count > capacity else { return }
+        count -= 1
+        counts[0] -= 1
+        if counts[0] == 0 {
+            values.removeFirst(mean.count)
+            counts.removeFirst()
+        }
+    }
+
+    var newest: [Float]? { counts.isEmpty ? nil : sample(ofRun: counts.count - 1) }
+
+    /// All samples, oldest first.
+    var samples: [[Float]] {
+        counts.enumerated().flatMap { repeatElement(sample(ofRun: $0.offset), count: $0.element) }
+    }
+
+    private func sample(ofRun run: Int) -> [Float] {
+        let width = values.count / counts.count
+        return Array(values[run * width..<(run + 1) * width])
+    }
+}
+
+/// The statistics of a bucket in `/pools/default/buckets/B/stats`.
+///
+/// - The index in `allCases` is the index in a sample; messages between nodes have the same order.
+package enum SampledStatistic {
+    package static let allCases = Statistic.samples.map(\.statistic)
+
+    /// The sample of one second: the increase of counters, the current value of others.
+    static func sample(
+        _ now: BucketStatistics,
+        since earlier: BucketStatistics,
+        seconds: Float
+    ) -> [Float] {
+        var sample = allCases.map { statistic -> Float in
+            let (new, old) = (now[statistic], earlier[statistic])
+            guard statistic.kind == .counter else { return Float(new) }
+            // A counter that decreased was reset: the bucket was reopened.
+            return Float(new >= old ? new - old : new) / seconds
+        }
+        sample[.hitRatio] = hitRatio(of: sample)
+        sample[.residentPercent] = Float(now.residentPercent)
+        return sample
+    }
+
+    /// The sum of several nodes' samples of one second.
+    static func sum(_ samples: [[Float]]) -> [Float] {
+        var sum = allCases.map { statistic -> Float in
+            let values = samples.map { $0[statistic] }
+            return statistic.unit == .milliseconds
+                ? values.max() ?? 0 : values.reduce(0, +)
+        }
+        let (items, ejected) = (sum[.items], sum[.nonResidentItems])
+        sum[.hitRatio] = hitRatio(of: sum)
+        sum[.residentPercent] = items == 0 ? 100 : 100 * (items - ejected) / items
+        return sum
+    }
+
+    private static func hitRatio(of sample: [Float]) -> Float {
+        let gets = sample[.getHits] + sample[.getMisses]
+        return gets == 0 ? 0 : 100 * sample[.getHits] / gets
+    }
+}
+
+extension [Float] {
+    /// A sampled statistic's value in a sample; 0 if it is not sampled.
+    subscript(statistic: Statistic) -> Float {
+        get { SampledStatistic.allCases.firstIndex(of: statistic).map { self[$0] } ?? 0 }
+        set {
+            guard let index = SampledStatistic.allCases.firstIndex(of: statistic) else { return }
+            self[index] = newValue
+        }
+    }
+}

@@ -251,3 +251,189 @@ extension VBucketCore {
         }
     }
 }
+
+/// A client's request to change a counter.
+package struct ArithmeticRequest {
+    package let key: ByteView
+    package let hash: UInt64
+    package let isIncrement: Bool
+    package let delta: UInt64
+    /// The value of a missing counter; nil if the counter has to exist.
+    package let initial: UInt64?
+    /// Absolute seconds for a counter that is created, or 0.
+    package let expiry: UInt32
+    package let cas: CAS
+
+    package init(
+        key: ByteView,
+        hash: UInt64,
+        isIncrement: Bool,
+        delta: UInt64,
+        initial: UInt64?,
+        expiry: UInt32,
+        cas: CAS
+    ) {
+        self.key = key
+        self.hash = hash
+        self.isIncrement = isIncrement
+        self.delta = delta
+        self.initial = initial
+        self.expiry = expiry
+        self.cas = cas
+    }
+}
+
+extension VBucketCore {
+    /// Increments (wrapping at 2^64) or decrements (stopping at 0) a number stored as its digits.
+    package mutating func arithmetic(
+        _ request: ArithmeticRequest,
+        _ turn: borrowing ExecutionContext
+    ) -> WriteResult {
+        mutate(request.key, hash: request.hash, tombstones: request.initial != nil, turn) {
+            core,
+            place,
+            old in
+            if let refusal = core.refusal(old, request.cas, turn) { return .refused(refusal) }
+            guard core.account.admits(64) else { return .wait(.room(64)) }
+            var meta = DocumentMeta(expiry: request.expiry, datatype: .json)
+            let number: UInt64
+            var kept = ByteView.empty
+            if let old {
+                if old.isEjected { return .wait(.value(old.seqno)) }
+                guard let current = Self.number(old.body) else { return .refused(.notANumber) }
+                let (delta, isIncrement) = (request.delta, request.isIncrement)
+                number = isIncrement ? current &+ delta : current - min(current, delta)
+                meta.flags = old.flags
+                meta.expiry = old.expiry
+                if let attributes = old.attributes {
+                    let digits = String(number).utf8.count
+                    guard attributes.allowsBody(of: digits) else { return .refused(.tooLarge) }
+                    let needed = attributes.byteCount + old.valueCount
+                    guard core.account.admits(attributes.byteCount, of: needed) else {
+                        return .wait(.room(needed))
+                    }
+                    kept = old.value.slice(0, attributes.byteCount)
+                    meta.datatype.insert(.xattr)
+                }
+            } else {
+                guard let initial = request.initial else { return .refused(.notFound) }
+                number = initial
+            }
+            turn.scratch.removeAll()
+            turn.scratch.append(kept)
+            turn.scratch.append(text: String(number))
+            return core.write(
+                meta,
+                key: request.key,
+                hash: request.hash,
+                value: turn.scratch.view,
+                place: place,
+                number: number,
+                turn
+            )
+        }
+    }
+
+    /// The number that ASCII digits spell, up to 2^64 - 1.
+    private static func number(_ digits: ByteView) -> UInt64? {
+        guard !digits.isEmpty, digits.count <= 20 else { return nil }
+        var number: UInt64 = 0
+        for offset in 0..<digits.count {
+            let digit = digits[offset] &- 0x30
+            guard digit <= 9 else { return nil }
+            let (scaled, overflow) = number.multipliedReportingOverflow(by: 10)
+            let (sum, carry) = scaled.addingReportingOverflow(UInt64(digit))
+            guard !overflow, !carry else { return nil }
+            number = sum
+        }
+        return number
+    }
+}
+
+extension VBucketCore {
+    /// Whether a document is locked now; an expired lock has no effect.
+    func isLocked(_ item: Item, _ turn: borrowing ExecutionContext) -> Bool {
+        guard item.state.contains(.locked) else { return false }
+        guard let expiry = lockExpiries[item.key.bytes] else {
+            preconditionFailure("a locked document has an entry in the lock table")
+        }
+        return expiry > turn.seconds
+    }
+
+    /// Reads and locks: until the lock expires only a write with the new CAS may change the
+    /// document.
+    ///
+    /// The new CAS is in memory only. A crash forgets lock and CAS together.
+    package mutating func getAndLock(
+        _ key: ByteView,
+        hash: UInt64,
+        seconds: UInt32,
+        _ turn: borrowing ExecutionContext
+    ) -> ReadResult {
+        mutate(key, hash: hash, tombstones: false, turn) { core, _, item in
+            guard let item else { return .refused(.notFound) }
+            if core.isLocked(item, turn) { return .refused(.locked) }
+            if item.isEjected { return .wait(.value(item.seqno)) }
+            core.touchFrequency(item)
+            item.cas = core.clock.next(turn.wallNanoseconds)
+            item.state.formUnion([.locked, .hasLockCAS])
+            core.lockExpiries[key.bytes] = turn.end(after: seconds)
+            return .done((item, item.cas))
+        }
+    }
+
+    /// Ends a lock before it expires.
+    package mutating func unlock(
+        _ key: ByteView,
+        hash: UInt64,
+        cas: CAS,
+        _ turn: borrowing ExecutionContext
+    ) -> WriteResult {
+        mutate(key, hash: hash, tombstones: false, turn) { core, _, item in
+            guard let item else { return .refused(.notFound) }
+            guard core.isLocked(item, turn) else { return .refused(.notLocked) }
+            guard item.cas == cas else { return .refused(.locked) }
+            item.state.remove(.locked)
+            core.lockExpiries[key.bytes] = nil
+            return .done(
+                Stored(cas: cas, seqno: item.seqno, uuid: core.uuid, wakesFlusher: false)
+            )
+        }
+    }
+
+    /// Changes a document's expiry; if it is the same already, makes no change.
+    ///
+    /// Defers waking the flusher and the streams, as a read does that expires a document.
+    package mutating func touch(
+        _ key: ByteView,
+        hash: UInt64,
+        expiry: UInt32,
+        _ turn: borrowing ExecutionContext
+    ) -> ReadResult {
+        mutate(key, hash: hash, tombstones: false, turn) { core, place, old in
+            guard let place, let old else { return .refused(.notFound) }
+            if core.isLocked(old, turn) { return .refused(.locked) }
+            if old.isEjected { return .wait(.value(old.seqno)) }
+            core.touchFrequency(old)
+            guard old.expiry != expiry else { return .done((old, old.cas)) }
+            // The old version has to be in memory beside the new one.
+            let needed = old.valueCount * 2
+            guard core.account.admits(old.valueCount, of: needed) else {
+                return .wait(.room(needed))
+            }
+            var meta = old.meta
+            meta.expiry = expiry
+            let put = core.put(
+                meta,
+                key: key,
+                hash: hash,
+                value: old.value,
+                isFresh: false,
+                place: place,
+                turn
+            )
+            core.setPendingWakeup(put.wakesFlusher)
+            return .done((place.current, put.cas))
+        }
+    }
+}

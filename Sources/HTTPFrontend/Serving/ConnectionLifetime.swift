@@ -269,3 +269,105 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         setDrainDeadline(context)
     }
 }
+
+/// A deadline that is set for every request, and one timer that follows it.
+///
+/// To schedule and to cancel a timer costs an allocation and a search of the event loop's queue, twice for each
+/// request. So a deadline that becomes later, or has no effect any more, leaves the timer alone: when it fires, it
+/// is set again for the time that remains. Times are nanoseconds of one clock.
+package struct MovingDeadline: Sendable {
+    /// The action when the timer fires.
+    package enum Firing: Equatable, Sendable {
+        /// There is no deadline now, and no timer.
+        case nothing
+        /// The deadline has moved: set the timer for this time.
+        case setTimer(UInt64)
+        /// The deadline has passed, and is none any more.
+        case expired
+    }
+
+    private var deadline: UInt64?
+    /// When the timer fires; nil if none is set.
+    private var timer: UInt64?
+
+    /// No deadline and no timer.
+    package init() {}
+
+    /// Replaces the deadline.
+    ///
+    /// - Returns: Whether the caller must set the timer for this time, instead of one that it has set.
+    package mutating func set(_ time: UInt64) -> Bool {
+        deadline = time
+        if let timer, timer <= time { return false }
+        timer = time
+        return true
+    }
+
+    /// Removes the deadline; the timer stays.
+    package mutating func clear() { deadline = nil }
+
+    /// The timer has fired at the time for which it was set.
+    package mutating func fire() -> Firing {
+        let fired = timer
+        timer = nil
+        guard let deadline, let fired else { return .nothing }
+        guard deadline > fired else {
+            self.deadline = nil
+            return .expired
+        }
+        timer = deadline
+        return .setTimer(deadline)
+    }
+}
+
+/// How much of a connection's input is received before its client has logged in.
+///
+/// The socket is read in small pieces until the login. The body of a request is not read before the
+/// request is admitted or answered: the login is in its head.
+package struct StrangerInput {
+    /// Whether a request has begun whose end has not arrived.
+    package private(set) var isReading = false
+    /// Whether the socket is read in small pieces.
+    package private(set) var receivesLittle: Bool
+    private var isHeld = false
+    /// Whether the channel was asked to read while the body was held.
+    private var isReadOwed = false
+
+    /// - Parameter isStranger: Whether the client has to log in.
+    package init(isStranger: Bool) {
+        receivesLittle = isStranger
+    }
+
+    /// The head of a request has arrived.
+    package mutating func beginRequest() {
+        isReading = true
+        isHeld = receivesLittle
+    }
+
+    /// The end of a request has arrived.
+    package mutating func endRequest() { isReading = false }
+
+    /// Whether the socket may be read; if not, `release` returns that it was to be read.
+    package mutating func mayRead() -> Bool {
+        guard isHeld, isReading else { return true }
+        isReadOwed = true
+        return false
+    }
+
+    /// The request was admitted, or its response begins.
+    ///
+    /// - Returns: Whether the socket has to be read now.
+    package mutating func release() -> Bool {
+        defer { isReadOwed = false }
+        isHeld = false
+        return isReadOwed
+    }
+
+    /// The client has logged in.
+    ///
+    /// - Returns: Whether the socket was read in small pieces until now.
+    package mutating func recordLogin() -> Bool {
+        defer { receivesLittle = false }
+        return receivesLittle
+    }
+}

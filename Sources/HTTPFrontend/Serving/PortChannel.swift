@@ -107,3 +107,46 @@ struct PortChannel: ServerChildChannel {
         }
     }
 }
+
+/// Runs the tasks of a connection on the connection's event loop.
+///
+/// A task that runs there sends and receives without another thread. While it runs, the loop's other
+/// connections wait, so its steps must be short and few: the loop runs all tasks that are ready before it
+/// looks for input again. Long responses therefore run on Swift's own threads, and large bodies are parsed on
+/// those of `WorkExecutor` (`ViewQueryRoutes`).
+final class LoopExecutor: TaskExecutor {
+    private let loop: any EventLoop
+
+    init(_ loop: any EventLoop) {
+        self.loop = loop
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        loop.execute { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }
+    }
+}
+
+/// Replaces reason phrases of responses.
+///
+/// Old clients compare the whole status line. The framework's statuses have no phrase: it sends the
+/// standard's for every code it knows.
+final class ReasonPhrases: ChannelOutboundHandler, RemovableChannelHandler {
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let phrases: [UInt: String]
+
+    /// - Parameter phrases: The phrases by status code; other codes keep the standard's.
+    init(_ phrases: [UInt: String]) {
+        self.phrases = phrases
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard case .head(var head) = unwrapOutboundIn(data),
+            let phrase = phrases[head.status.code]
+        else { return context.write(data, promise: promise) }
+        head.status = .custom(code: head.status.code, reasonPhrase: phrase)
+        context.write(wrapOutboundOut(.head(head)), promise: promise)
+    }
+}

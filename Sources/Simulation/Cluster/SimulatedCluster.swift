@@ -1,7 +1,10 @@
 internal import ClusterService
+internal import DataService
 internal import DivanClient
+internal import Engine
 internal import Orchestration
 internal import Seams
+internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
@@ -268,5 +271,20 @@ final class SimulatedCluster {
                 by: SimulatedCluster.user
             )
         )
+    }
+}
+
+extension SimulatedCluster {
+    /// The node that serves a vBucket; nil if its promotion is not confirmed, or its copy not active.
+    func owner(of number: Int, _ bucket: String) -> SimulatedNode? {
+        guard let state = newestState,
+            let placement = state.bucket(named: bucket)?.placements[number],
+            placement.isConfirmed, let owner = placement.chain.first,
+            let host = state.node(number: owner)?.host,
+            let node = nodes.first(where: { $0.address == host }),
+            let copies = node.node?.data.bucket(named: bucket)?.engine.all,
+            copies[number].withCore({ $0.state == .active && $0.isLoaded })
+        else { return nil }
+        return node
     }
 }

@@ -1,7 +1,10 @@
 internal import Bytes
+internal import DataService
 internal import Engine
 internal import Orchestration
+internal import Server
 internal import SimulatedPlatform
+internal import Vocabulary
 
 /// Draws faults by the seed, applies one every second or two, and ends those that last.
 ///
@@ -205,5 +208,163 @@ final class Chaos {
         case .dropCursor, .tinyQuota: beginInMemory(kind, node)
         default: beginOnProcess(kind, node)
         }
+    }
+}
+
+/// Cuts a node off and fails it over by hand at the same instant: it serves its clients until its
+/// lease ends, and only the seals of other copies keep its writes from being acknowledged as
+/// durable.
+extension Chaos {
+    func cutOff() {
+        guard let (leader, active) = nodeToSpare() else { return }
+        let others = cluster.nodes.filter { $0 !== active.node }
+        let followers = others.filter { $0 !== leader }
+        // One node may stay connected: a sealed copy must accept no changes of the old active copy.
+        let isAlone = followers.isEmpty || random.next() % 4 == 0
+        let friend = isAlone ? nil : followers[Int(random.next() % UInt64(followers.count))]
+        let here = active.node.address
+        let cuts = others.filter { $0 !== friend }.flatMap { other -> [Fault] in
+            [.oneWay(from: here, to: other.address), .oneWay(from: other.address, to: here)]
+        }
+        last(1_500_000_000, cuts, end: [.healNetwork])
+        failOver(active, asking: leader)
+        guard let friend, random.next() & 1 == 0 else { return }
+        awaitSeals(for: active, until: cluster.world.now + 500_000_000) { [weak self] _ in
+            guard let self, !isOver, isSealed(friend, for: active.record.number) else { return }
+            friend.restartDelay = 1_000_000 + random.next() % 30_000_000
+            cluster.world.transcript.note("crash \(friend.address), which was sealed")
+            friend.crash(isPower: false)
+        }
+    }
+
+    /// Stops a node between its reading of the clock and its response; another node serves before
+    /// it continues, so its response must acknowledge no write.
+    func stopInTurn() {
+        guard let (leader, active) = nodeToSpare() else { return }
+        let host = active.node.host
+        host.onDeferredOutput = onDeferredOutput
+        host.onStopInTurn = { [weak self] in
+            guard let self, !isOver else { return }
+            cluster.world.transcript.note("\(host.address) is stopped in the middle of a turn")
+            failOver(active, asking: leader)
+        }
+        let turns = 1 + Int(random.next() % 40)
+        let length = 1_500_000_000 + random.next() % 1_500_000_000
+        cluster.world.apply(.stopInTurn(host.address, turns: turns, nanoseconds: length))
+    }
+}
+
+/// Fails a replica over while another replica is behind, and ends the active copy before that
+/// replica has caught up: durable writes were only on the two lost copies.
+extension Chaos {
+    func chaseGivingUp() {
+        // The outcome is checked only if nothing else was lost and the failover's reply reports its
+        // losses.
+        guard isOnDisk(), let row = rowToAttack(), let leader = cluster.leader,
+            let state = cluster.newestState, row.active !== leader
+        else { return }
+        let active = row.active
+        let others = row.owners.dropFirst().map(\.node).shuffled(using: &random)
+        guard let gone = others.first(where: { $0 !== leader }),
+            let late = others.first(where: { $0 !== gone }),
+            let record = state.nodes.first(where: { $0.host == gone.address })
+        else { return }
+        last(
+            1_500_000_000,
+            [.oneWay(from: active.address, to: late.address)],
+            end: [.healNetwork]
+        )
+        cluster.world.after(50_000_000 + random.next() % 400_000_000) { [weak self] in
+            guard let self, !isOver, row.isThere, cluster.leader === leader else { return }
+            failOver(Spare(node: gone, record: record), asking: leader)
+            let end = cluster.world.now + 1_000_000_000
+            awaitGivenUp(active, late, without: record.number, until: end)
+        }
+    }
+
+    /// Waits until the map has only these two copies, then ends the active one.
+    private func awaitGivenUp(
+        _ active: SimulatedNode,
+        _ late: SimulatedNode,
+        without gone: NodeNumber,
+        until end: UInt64
+    ) {
+        guard !isOver, cluster.world.now < end, active.host.isRunning,
+            let state = cluster.newestState
+        else { return }
+        let isGone = state.nodes.contains { $0.number == gone && $0.membership != .active }
+        guard isGone else {
+            return cluster.world.after(Chaos.intervalNanoseconds) { [weak self] in
+                self?.awaitGivenUp(active, late, without: gone, until: end)
+            }
+        }
+        silence(active, because: "\(late.address) is behind, and another copy was failed over")
+    }
+}
+
+/// Shortage of memory: cursors are dropped, documents ejected, writes refused.
+extension Chaos {
+    func beginInMemory(_ kind: Kind, _ node: SimulatedNode) {
+        let length = 100_000_000 + random.next() % 6_000_000_000
+        if kind == .dropCursor {
+            let pause = 1_000_000 + random.next() % 100_000_000
+            dropCursors(node, every: pause, until: cluster.world.now + length)
+        } else {
+            squeeze(node, for: length)
+        }
+    }
+
+    /// Drops cursors repeatedly, as a node does whose checkpoints exceed their share of memory.
+    private func dropCursors(_ node: SimulatedNode, every pause: UInt64, until end: UInt64) {
+        guard !isOver, cluster.world.now < end else { return }
+        for bucket in node.node?.data.buckets ?? [] {
+            effects["droppedCursor", default: 0] += bucket.dropCursors()
+        }
+        cluster.world.after(pause) { [weak self] in
+            self?.dropCursors(node, every: pause, until: end)
+        }
+    }
+
+    /// Lowers the quotas of a node's buckets to 50 to 130 percent of their usage for a duration.
+    private func squeeze(_ node: SimulatedNode, for nanoseconds: UInt64) {
+        cluster.world.transcript.note("memory of \(node.address) is short")
+        guard squeeze(node, { $0 * (50 + self.random.next() % 80) / 100 }) else { return }
+        cluster.world.after(nanoseconds) { [weak self] in
+            guard let self, !isOver else { return }
+            release()
+        }
+    }
+
+    /// Lowers the quotas of a node's buckets so that writes are refused after `room` more bytes.
+    func squeeze(_ node: SimulatedNode, leaving room: UInt64) {
+        _ = squeeze(node) { ($0 + room) * 100 / 93 }
+    }
+
+    private func squeeze(_ node: SimulatedNode, _ quota: (UInt64) -> UInt64) -> Bool {
+        guard let data = node.node?.data else { return false }
+        for bucket in data.buckets {
+            let account = bucket.engine.account
+            if !squeezed.contains(where: { $0.account === account }) {
+                squeezed.append((account, account.quota))
+            }
+            account.quota = max(1, quota(account.bytes))
+        }
+        return true
+    }
+
+    /// Restores all quotas.
+    func release() {
+        for bucket in cluster.nodes.compactMap({ $0.node?.data }).flatMap(\.buckets)
+        where squeezed.contains(where: { $0.account === bucket.engine.account }) {
+            let ejected = bucket.engine.all.reduce(0) { sum, vBucket in
+                sum
+                    + vBucket.withCore {
+                        $0.ejectedCount + $0.ejectedTombstoneCount + $0.table.stubCount
+                    }
+            }
+            effects["ejectedDocument", default: 0] += ejected
+        }
+        for (account, granted) in squeezed { account.quota = granted }
+        squeezed = []
     }
 }

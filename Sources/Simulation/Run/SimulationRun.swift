@@ -314,3 +314,57 @@ package final class SimulationRun {
         return outcome
     }
 }
+
+/// Chooses the nodes of a run that start as the artificial earlier release, with the lowest feature level.
+///
+/// One seed in four has nodes of two releases. Each old node is upgraded at its next restart,
+/// whatever the cause: a rolling upgrade without extra events. The random numbers are a separate
+/// sequence, so that the faults of a seed are the same with and without a mix.
+enum ReleaseMix {
+    static func apply(seed: UInt64, to nodes: [SimulatedNode]) {
+        var dice = SeededRandom(seed: seed ^ 0x006c_6576_656c_7300)
+        guard dice.next() % 4 == 0 else { return }
+        // A cluster of the current feature level does not accept an older node.
+        nodes.first?.level = .lowest
+        for node in nodes.dropFirst() where dice.next() % 3 == 0 { node.level = .lowest }
+    }
+}
+
+/// The buckets of a run.
+extension SimulationRun {
+    static func buckets(replicas: Int, _ workload: Workload) -> [BucketSettings] {
+        var first = BucketSettings(
+            name: "persistent",
+            uuid: String(repeating: "0a", count: 16),
+            quota: 100 << 20
+        )
+        first.vBuckets = workload.vBuckets
+        first.replicas = replicas
+        guard workload.hasEphemeral else { return [first] }
+        var second = first
+        second.name = "ephemeral"
+        second.uuid = String(repeating: "0b", count: 16)
+        second.type = .ephemeral
+        second.evictionPolicy = .noEviction
+        return [first, second]
+    }
+
+    /// - Parameters:
+    ///   - replicas: Replicas of each vBucket.
+    ///   - deleted: How many buckets of this name were created and deleted before.
+    /// - Returns: Settings with a UUID of their own.
+    static func extraBucket(replicas: Int, after deleted: Int = 0) -> BucketSettings {
+        let digits = "\(deleted)"
+        var settings = BucketSettings(
+            name: extraName,
+            uuid: deleted == 0
+                ? String(repeating: "0c", count: 16)
+                : String(repeating: "c", count: 32 - digits.count) + digits,
+            quota: 100 << 20
+        )
+        settings.vBuckets = 16
+        settings.replicas = replicas
+        settings.flushEnabled = true
+        return settings
+    }
+}

@@ -1,4 +1,5 @@
 package import Bytes
+internal import JSON
 
 /// Changes a JSON document at one path, and copies all other bytes unchanged.
 ///
@@ -162,5 +163,51 @@ package struct PathEdit {
         for _ in 1..<max(missing, 1) { editor.append("}") }
         editor.copy(from: walk.insertionOffset)
         return .success(written)
+    }
+}
+
+/// Whether the value of an edit may be written into a document.
+enum ValueCheck {
+    enum Form {
+        /// One value.
+        case single
+        /// One or more values, separated by commas.
+        case list
+        /// One string, number or literal.
+        case scalar
+    }
+
+    /// The value without the blanks around it, or why it cannot be written.
+    ///
+    /// It may be nested `depthMax` deep, which is negative if the place itself is too deep.
+    static func check(
+        _ value: ByteView,
+        _ form: Form,
+        depthMax: Int
+    ) -> Result<ByteView, PathFailure> {
+        guard !value.isEmpty else { return .failure(.invalidArguments) }
+        var scanner = DocumentScanner(value)
+        scanner.skipBlank()
+        let first = scanner.offset
+        while true {
+            let start = scanner.offset
+            let isContainer = scanner.peek == UInt8(ascii: "{") || scanner.peek == UInt8(ascii: "[")
+            guard form != .scalar || !isContainer else { return .failure(.cannotInsert) }
+            guard scanner.skipValue(depthMax: depthMax) else {
+                let isTooDeep = scanner.failure == .documentTooDeep
+                return .failure(isTooDeep ? .valueTooDeep : .cannotInsert)
+            }
+            let end = scanner.offset
+            guard JSONGrammar.accepts(value.slice(start, end - start)) else {
+                return .failure(.cannotInsert)
+            }
+            scanner.skipBlank()
+            if scanner.isAtEnd {
+                return depthMax < 0
+                    ? .failure(.valueTooDeep) : .success(value.slice(first, end - first))
+            }
+            guard form == .list, scanner.consume(",") else { return .failure(.cannotInsert) }
+            scanner.skipBlank()
+        }
     }
 }

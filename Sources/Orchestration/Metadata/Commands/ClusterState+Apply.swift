@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The replicated state machine: same commands, same order, same state.
 extension ClusterState {
     /// Applies an agreed proposal.
@@ -116,5 +118,51 @@ extension ClusterState {
         default: preconditionFailure("a command of another part")
         }
         return .applied([.settingsChanged])
+    }
+}
+
+/// The authorities that operators load, for the certificates of nodes and of clients.
+extension ClusterState {
+    /// Bytes of all certificates of authorities that operators may load: they are in each snapshot.
+    package static let authorityBytesMax = 1 << 20
+
+    mutating func change(_ change: AuthorityChange) -> ClusterOutcome {
+        var (authorities, last) = (loadedAuthorities, lastAuthority)
+        if change.removed != 0 {
+            guard let index = authorities.firstIndex(where: { $0.id == change.removed }) else {
+                return .refused(.authorityUnknown)
+            }
+            authorities.remove(at: index)
+        }
+        for added in change.added {
+            // The same certificate again: only its file may be another one.
+            if let index = authorities.firstIndex(where: { $0.certificate == added.certificate }) {
+                authorities[index].host = added.host
+                authorities[index].file = added.file
+                continue
+            }
+            last += 1
+            var record = added
+            record.id = last
+            authorities.append(record)
+        }
+        let bytes = authorities.reduce(0) { $0 + $1.certificate.count }
+        guard bytes <= Self.authorityBytesMax else { return .refused(.authoritiesTooLarge) }
+        (loadedAuthorities, lastAuthority) = (authorities, last)
+        return .applied([.settingsChanged])
+    }
+}
+
+/// Which features the cluster may use.
+extension ClusterState {
+    /// Raises the agreed feature level.
+    ///
+    /// The leader proposes what all members announced as far as it knew. If a member announced less
+    /// in an earlier entry, or a node that understands less was added by one, the level stays.
+    mutating func raise(to level: FeatureLevel) -> ClusterOutcome {
+        guard level > featureLevel else { return .refused(.changedMeanwhile) }
+        guard level <= announcedLevel else { return .refused(.levelTooHigh) }
+        featureLevel = level
+        return .applied([.nodesChanged])
     }
 }

@@ -284,3 +284,135 @@ extension ClusterState {
         try coder.field(&counters, "counters")
     }
 }
+
+/// The vBucket assignments that nodes carry out, derived from the agreed state.
+extension ClusterState {
+    /// The assignments of a bucket's vBuckets as of `index`; nil if there is no such bucket.
+    package func assignment(ofBucket name: String) -> BucketAssignment? {
+        guard let bucket = bucket(named: name) else { return nil }
+        let returning = returning
+        return BucketAssignment(
+            name: name,
+            uuid: bucket.settings.uuid,
+            index: index,
+            vBuckets: bucket.placements.indices.map { number in
+                Self.assignment(of: bucket, number, returning)
+            }
+        )
+    }
+
+    /// The assignment of one vBucket; nil if the bucket or the vBucket does not exist.
+    package func assignment(ofBucket name: String, _ vBucket: VBucketID) -> VBucketAssignment? {
+        guard let bucket = bucket(named: name),
+            bucket.placements.indices.contains(Int(vBucket.number))
+        else { return nil }
+        return Self.assignment(of: bucket, Int(vBucket.number), returning)
+    }
+
+    /// Failed-over nodes whose old copies a delta recovery may still use.
+    var returning: [NodeNumber] {
+        nodes.filter { node in
+            switch node.membership {
+            case .inactiveFailed: true
+            case .inactiveAdded: node.recovery == .delta
+            // Include a node that a graceful failover empties: a later recovery uses its copies.
+            case .active:
+                rebalance.map { rebalance in
+                    rebalance.delta.contains(node.number)
+                        || rebalance.kind == .gracefulFailover
+                            && rebalance.ejected.contains(node.number)
+                } ?? false
+            case .joining, .leftBehind: false
+            }
+        }.map(\.number)
+    }
+
+    /// Returning nodes that the running rebalance does not eject: if one of them has the last copy
+    /// of a vBucket, the vBucket is not recreated.
+    package var awaited: Set<NodeNumber> { Set(returning).subtracting(rebalance?.ejected ?? []) }
+
+    private static func assignment(
+        of bucket: BucketRecord,
+        _ number: Int,
+        _ returning: [NodeNumber]
+    ) -> VBucketAssignment {
+        let placement = bucket.placements[number]
+        func hasNoCopy(_ node: NodeNumber) -> Bool {
+            !placement.chain.contains(node) && !placement.next.contains(node)
+        }
+        let builders = bucket.targets?.rows[number].filter(hasNoCopy) ?? []
+        var kept = placement.basis.filter(hasNoCopy)
+        if !placement.rowBefore.isEmpty {
+            kept += placement.rowBefore.filter { node in
+                hasNoCopy(node) && returning.contains(node) && !kept.contains(node)
+            }
+        }
+        return VBucketAssignment(
+            fence: placement.fence,
+            stage: placement.stage,
+            chain: placement.chain.nodes,
+            isConfirmed: placement.isConfirmed,
+            nextChain: placement.next.nodes,
+            builders: placement.chain.isEmpty ? [] : builders,
+            former: placement.former,
+            copies: Int(placement.copies),
+            nextCopies: placement.isJoint ? Int(placement.nextCopies) : nil,
+            origin: placement.origin,
+            branch: placement.branch,
+            isResumed: placement.cause == .resumed,
+            kept: kept
+        )
+    }
+}
+
+/// The bucket quotas against the memory quota of a node: one rule, checked by forms when a request
+/// arrives and again when its entry is applied.
+///
+/// - The buckets' quotas together stay within `memoryQuota`, which holds on every node.
+/// - Every node's machine can provide `memoryQuota` (`MemoryQuota`). A node restarted on a smaller
+///   machine serves with a warning: refusing to start would be worse.
+extension ClusterState {
+    /// Bytes of the memory quota not assigned to a bucket; those of the bucket `name` count as
+    /// free.
+    package func freeQuota(except name: String? = nil) -> UInt64 {
+        memoryQuota - min(memoryQuota, bucketQuotas(except: name))
+    }
+
+    /// Whether a bucket may have this quota.
+    ///
+    /// - Parameters:
+    ///   - quota: Bytes on each node.
+    ///   - bucket: The bucket before the change; nil for a new one.
+    /// - Returns: Whether it fits; always true if the bucket keeps or lowers its quota.
+    package func allows(bucketQuota quota: UInt64, for bucket: BucketRecord?) -> Bool {
+        if let bucket, quota <= bucket.settings.quota { return true }
+        return quota <= freeQuota(except: bucket?.settings.name)
+    }
+
+    /// Whether the existing buckets fit into a memory quota of `quota` bytes.
+    package func allows(memoryQuota quota: UInt64) -> Bool { bucketQuotas() <= quota }
+
+    /// A node whose machine cannot provide a memory quota of `quota` bytes; nil if all can.
+    ///
+    /// A node that never reported its memory counts as large enough.
+    package func nodeTooSmall(forMemoryQuota quota: UInt64) -> NodeRecord? {
+        members.first { $0.memoryTotal != 0 && !Self.canGive(quota, of: $0.memoryTotal) }
+    }
+
+    /// Whether a machine with `memoryTotal` bytes can provide a quota of `quota` bytes.
+    static func canGive(_ quota: UInt64, of memoryTotal: UInt64) -> Bool {
+        quota <= MemoryQuota.megabytesMax(memoryTotal: memoryTotal) << 20
+    }
+
+    /// The bytes on `nodes` nodes together if a quota is `quota` bytes on each.
+    ///
+    /// `UInt64.max` if the product does not fit into 64 bits: forms also show quotas that they
+    /// refuse.
+    package static func bytes(ofQuota quota: UInt64, onNodes nodes: UInt64) -> UInt64 {
+        let (product, isTooLarge) = quota.multipliedReportingOverflow(by: nodes)
+        return isTooLarge ? .max : product
+    }
+
+    /// Bytes by which the bucket quotas exceed the memory quota; always 0, as checkers verify.
+    package var quotaExcess: UInt64 { bucketQuotas() - min(memoryQuota, bucketQuotas()) }
+}
