@@ -5,9 +5,9 @@ package struct NodeKeys: Hashable, Sendable, CodedFields {
     /// Bytes of each key.
     package static let keyByteCount = 32
 
-    /// Ed25519: the node proves it on each connection to another node.
+    /// An Ed25519 key: on each connection to another node, the node proves that it has the private key.
     package private(set) var identity = [UInt8](repeating: 0, count: keyByteCount)
-    /// X25519: what is sealed with it, only the node can open.
+    /// An X25519 key: only the node can open a message that is sealed with it.
     package private(set) var sealing = [UInt8](repeating: 0, count: keyByteCount)
 
     package init() {}

@@ -257,7 +257,8 @@ import Vocabulary
         #expect(file.memoryBytes == 0)
     }
 
-    /// Each commit gives all nodes the same content; a reader on another thread never sees two.
+    /// Each commit gives all nodes of the tree the same content; a reader on another thread never finds the
+    /// contents of two commits.
     @Test func readersOnOtherThreadsSeeOneCommit() throws {
         let file = try index.open()
         try commit(file, [0])

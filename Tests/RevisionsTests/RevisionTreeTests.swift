@@ -120,7 +120,7 @@ import Testing
 }
 
 extension RevisionTree {
-    /// This tree with the one branch of another.
+    /// This tree with the revisions of another one, which has a single branch.
     func merged(with other: RevisionTree) -> RevisionTree {
         var merged = self
         for node in other.revisions where !merged.contains(node.id) {

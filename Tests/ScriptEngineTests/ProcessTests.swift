@@ -27,7 +27,7 @@ import Wire
         #expect(limits.contains { $0.hasPrefix("Max data size ") && !$0.contains("unlimited") })
     }
 
-    /// What the engine does lazily: compilers, the collector, time zones, regular expressions.
+    /// The engine starts its compilers, its collector, time zones and regular expressions at their first use.
     @Test func languageFeaturesWorkUnderTheFilter() throws {
         let child = try ScriptChild()
         let source = """

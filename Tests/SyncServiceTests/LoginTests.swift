@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// Logs in by a cookie; nil if the session counts no more.
+    /// Logs in by a cookie; nil if the session has ended.
     private func login(_ world: SyncWorld, _ id: String) async -> String? {
         await world.run { database in
             var offer = LoginOffer()

@@ -30,7 +30,7 @@ struct JoinTrust: Sendable {
         )
     }
 
-    /// Of a node that requests a member to add it; `fingerprint` as for `adding`.
+    /// The trust of a node that requests a member to add it; `fingerprint` as for `adding`.
     static func joining(fingerprint: String?) -> JoinTrust {
         JoinTrust("", fingerprint, missing: .fingerprintNeeded)
     }

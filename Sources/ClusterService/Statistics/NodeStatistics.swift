@@ -80,7 +80,7 @@ extension NodeStatistics: ExtensibleFields {
 }
 
 extension NodeStatistics.Bucket: ExtensibleFields {
-    /// The last field of the record, which has no bytes without a compaction: mostly none runs.
+    /// The last field of the record, which has no bytes unless a compaction runs.
     private struct Compaction: Coded {
         var work: CompactionWork?
 

@@ -12,7 +12,7 @@ package final class LoginWatch: Sendable {
     package static let inputBytesMax = 4 << 10
     /// Bytes of a frame's header.
     static let headerBytes = 24
-    /// Connections without a login: at 4 KiB and some each, a few megabytes.
+    /// The most connections without a login; each has a little more than 4 KiB, so all have a few megabytes.
     package static let connectionsMax = 1_024
     /// Connections of guests: clients of a bucket that needs no password.
     package static let guestsMax = 1_024

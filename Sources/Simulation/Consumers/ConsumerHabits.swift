@@ -2,7 +2,7 @@ internal import Bytes
 
 /// The settings of one outside consumer, drawn from the seed.
 struct ConsumerHabits {
-    /// The name of its connections: a new one of a name closes the older one.
+    /// The name of its connections; a new connection closes an older one of the same name.
     let name: String
     /// The vBuckets that it follows.
     let vBuckets: [Int]

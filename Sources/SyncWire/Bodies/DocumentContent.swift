@@ -95,7 +95,9 @@ package struct DocumentContent: Equatable, Sendable {
         }
     }
 
-    /// Appends the text with what `body` writes between the members; `body` returns whether it wrote something.
+    /// Appends the document with the members that `body` writes after its own leading ones.
+    ///
+    /// `body` returns whether it wrote a member.
     package func append(to output: ByteWriter, own body: (ByteWriter) -> Bool) {
         bytes.withUnsafeBytes { buffer in
             let content = ByteView(buffer)

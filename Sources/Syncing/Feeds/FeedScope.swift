@@ -106,7 +106,7 @@ package struct FeedScope: Hashable, Sendable {
         .sorted { $0.name < $1.name }
     }
 
-    /// The ended periods in which the user had channels, itself or by a role.
+    /// The ended periods in which the user had channels, directly or by a role.
     private static func periods(
         of user: Principal,
         _ access: Access,

@@ -87,7 +87,7 @@ package struct ScriptBatchCheck: Sendable {
         return function == functions[place] ? nil : .wrongFunction
     }
 
-    /// Notes a result for an item.
+    /// Records that an item has a result.
     private mutating func answer(_ item: UInt32) -> Violation? {
         guard Int(item) < count else { return .itemOutOfRange }
         guard !hasAnswer[Int(item)] else { return .itemAnsweredTwice }
